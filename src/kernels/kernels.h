@@ -1,0 +1,146 @@
+/* kernels.h - the table of row kernels, and how a level of it is chosen.
+ *
+ * A kernel works on one row: a length, pointers, strides in elements. It allocates nothing, reports nothing, and
+ * knows no tensor. Two rules hold for all of them, because results must not depend on tiling or threads:
+ *
+ *   - an element's bits do not depend on its place in a vector or on the length of the row (a tail goes through the
+ *     same vector arithmetic as the rest);
+ *   - the lanes of a row's sum go by absolute column.
+ *
+ * Results may differ between levels, never within one.
+ */
+#ifndef LAB_KERNELS_H
+#define LAB_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The precision a kernel is compiled for; also the index into the table's rows. */
+typedef enum kernel_type { KERNEL_F32, KERNEL_F64, KERNEL_TYPES } kernel_type;
+
+/* y[i] = f(x[i]); `parameter` is the scalar of the *_SCALAR kernels (rounded to the kernel's type), else unused. */
+typedef enum kernel_unary {
+    KERNEL_COPY,
+    KERNEL_NEG,
+    KERNEL_ADD_SCALAR,
+    KERNEL_MUL_SCALAR,
+    KERNEL_POW_SCALAR,
+    KERNEL_EXP,
+    KERNEL_LOG,
+    KERNEL_SQRT,
+    KERNEL_RSQRT,
+    KERNEL_TANH,
+    KERNEL_SIGMOID,
+    KERNEL_ERF,
+    KERNEL_RELU,
+    KERNEL_GELU_ERF,
+    KERNEL_GELU_TANH,
+    KERNEL_SILU,
+    KERNEL_ABS,
+    KERNEL_SIN,
+    KERNEL_COS,
+    KERNEL_UNARY_COUNT
+} kernel_unary;
+
+/* y[i] = f(a[i], b[i]). NaN in either operand gives NaN, in maximum and minimum too. */
+typedef enum kernel_binary {
+    KERNEL_ADD,
+    KERNEL_SUB,
+    KERNEL_MUL,
+    KERNEL_DIV,
+    KERNEL_MAXIMUM,
+    KERNEL_MINIMUM,
+    KERNEL_BINARY_COUNT
+} kernel_binary;
+
+/* y[i] = a[i] ? b[i], one byte, 0 or 1. */
+typedef enum kernel_compare { KERNEL_EQUAL, KERNEL_LESS, KERNEL_LESS_EQUAL, KERNEL_COMPARE_COUNT } kernel_compare;
+
+/* Strides are in elements, at least 0 on inputs (0: the same element again and again) and at least 1 on outputs.
+ * An output may be one of the inputs exactly (same pointer, same stride); otherwise they do not overlap. */
+typedef void (*kernel_unary_fn)(int64_t n, void *y, int64_t y_stride, const void *x, int64_t x_stride,
+                                double parameter);
+typedef void (*kernel_binary_fn)(int64_t n, void *y, int64_t y_stride, const void *a, int64_t a_stride, const void *b,
+                                 int64_t b_stride);
+typedef void (*kernel_compare_fn)(int64_t n, uint8_t *y, int64_t y_stride, const void *a, int64_t a_stride,
+                                  const void *b, int64_t b_stride);
+
+typedef struct kernel_row_fns {
+    /* The sum of x[0..n), lanes by absolute column, and of x[i] * y[i]; 0 for n = 0. */
+    double (*sum)(int64_t n, const void *x, int64_t x_stride);
+    double (*dot)(int64_t n, const void *x, int64_t x_stride, const void *y, int64_t y_stride);
+    /* The largest element (NaN if there is one); -inf for n = 0. */
+    double (*maximum)(int64_t n, const void *x, int64_t x_stride);
+    /* y = softmax(x). A row of -inf only gives zeros; a NaN or +inf gives NaN throughout. y may be x. */
+    void (*softmax)(int64_t n, void *y, int64_t y_stride, const void *x, int64_t x_stride);
+    /* y = x - logsumexp(x). A row of -inf only gives -inf; a NaN or +inf gives NaN throughout. y may be x. */
+    void (*log_softmax)(int64_t n, void *y, int64_t y_stride, const void *x, int64_t x_stride);
+    /* max + ln(sum(exp(x - max))); -inf for a row of -inf or n = 0, NaN if there is a NaN or +inf. */
+    double (*logsumexp)(int64_t n, const void *x, int64_t x_stride);
+    /* dx (+)= y * (dy - sum(dy * y)): the derivative of softmax from its result. Where y is 0 nothing of dy is read
+     * into the result: dx is exactly 0 there, whatever dy holds. */
+    void (*softmax_backward)(int64_t n, void *dx, int64_t dx_stride, const void *y, int64_t y_stride, const void *dy,
+                             int64_t dy_stride, bool add);
+    /* dx (+)= dy - exp(y) * sum(dy): the derivative of log_softmax from its result. */
+    void (*log_softmax_backward)(int64_t n, void *dx, int64_t dx_stride, const void *y, int64_t y_stride,
+                                 const void *dy, int64_t dy_stride, bool add);
+} kernel_row_fns;
+
+typedef struct kernel_table {
+    const char *level; /* "plain", "avx2", "avx512", "neon" */
+    int vector_bits;
+    kernel_unary_fn unary[KERNEL_TYPES][KERNEL_UNARY_COUNT];
+    kernel_binary_fn binary[KERNEL_TYPES][KERNEL_BINARY_COUNT];
+    kernel_compare_fn compare[KERNEL_TYPES][KERNEL_COMPARE_COUNT];
+    kernel_row_fns row[KERNEL_TYPES];
+} kernel_table;
+
+/* The table in use. Chosen once by processor, and by the environment variable LAB_KERNELS if it names a level this
+ * processor has. Never NULL. Thread-safe. */
+const kernel_table *lab__kernels(void);
+
+/* Forces a level ("avx512", "avx2", "neon", "plain"), NULL for the best. False if the processor lacks it or the
+ * name is unknown; nothing changes then. */
+bool lab__kernels_force(const char *level);
+
+/* Level i (0: plain, upwards) if this build and this processor have it, else NULL; for tests that run them all.
+ * Returns a table, and *end is set once i is past the last level of this build. */
+const kernel_table *lab__kernels_level(int i, bool *end);
+
+/* What runs: the measured peak of fused multiply-adds in GF/s on one thread at the level of `table`, for benches.
+ * Independent accumulators started different; `seconds` is how long to measure. */
+double lab__kernels_fma_peak(const kernel_table *table, kernel_type type, double seconds);
+
+/* ---- Kernels that need no level: integers, booleans, selection, random numbers -------------------------------- */
+
+/* 64-bit integers: KERNEL_ADD, _SUB, _MUL (wrapping, no undefined overflow), _MAXIMUM, _MINIMUM. NULL for _DIV. */
+kernel_binary_fn lab__kernel_binary_i64(kernel_binary op);
+kernel_compare_fn lab__kernel_compare_i64(kernel_compare op);
+kernel_compare_fn lab__kernel_compare_bool(kernel_compare op); /* other than 0 is true: 2 equals 1 */
+
+/* y = a & b, a | b, !a on bytes where other than 0 is true; the result is 0 or 1. */
+void lab__kernel_logical_and(int64_t n, uint8_t *y, int64_t y_stride, const uint8_t *a, int64_t a_stride,
+                             const uint8_t *b, int64_t b_stride);
+void lab__kernel_logical_or(int64_t n, uint8_t *y, int64_t y_stride, const uint8_t *a, int64_t a_stride,
+                            const uint8_t *b, int64_t b_stride);
+void lab__kernel_logical_not(int64_t n, uint8_t *y, int64_t y_stride, const uint8_t *a, int64_t a_stride);
+
+/* y = condition ? a : b, elements of `size` 1, 4 or 8 bytes, moved as bits. */
+void lab__kernel_where(int64_t n, int size, void *y, int64_t y_stride, const uint8_t *condition,
+                       int64_t condition_stride, const void *a, int64_t a_stride, const void *b, int64_t b_stride);
+
+/* y = x, elements of `size` 1, 4 or 8 bytes, moved as bits. */
+void lab__kernel_copy(int64_t n, int size, void *y, int64_t y_stride, const void *x, int64_t x_stride);
+
+/* Philox 4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"). */
+void lab__philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+
+/* The value at (seed, stream, index) is a function: key = low and high word of seed, counter = low and high word of
+ * the index's block, low and high word of stream. Element `first + i` is written to y[i].
+ * uniform: in [0, 1), one 32-bit word an element in f32 (upper 24 bits), two in f64 (upper 53 bits).
+ * normal: Box-Muller on the same words, in double, rounded at the end; finite always. */
+void lab__kernel_uniform(kernel_type type, int64_t n, void *y, uint64_t seed, uint64_t stream, int64_t first);
+void lab__kernel_normal(kernel_type type, int64_t n, void *y, uint64_t seed, uint64_t stream, int64_t first);
+
+#endif
