@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT
+ * llmlab/attention.h - scaled dot-product attention.
+ */
+#ifndef LLMLAB_ATTENTION_H
+#define LLMLAB_ATTENTION_H
+
+#include "graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Which keys the causal rule lets a query see: those at or before its position, j <= pos_i = i + offset. */
+typedef enum lab_causal {
+    LAB_CAUSAL_NONE = 0,     /* all of them */
+    LAB_CAUSAL_TOP_LEFT,     /* offset 0: query 0 sees key 0 */
+    LAB_CAUSAL_BOTTOM_RIGHT, /* offset (key length - Tq): the last query sees the last key */
+    LAB_CAUSAL_OFFSET        /* the offset, or offsets, stated */
+} lab_causal;
+
+/** Keys from pos_i - left to pos_i + right; -1 leaves a side open. */
+typedef struct lab_window {
+    bool limited;
+    int64_t left, right;
+} lab_window;
+
+/** Which implementation: the composed definition or the fused kernel. */
+typedef enum lab_path { LAB_PATH_AUTO = 0, LAB_PATH_COMPOSED, LAB_PATH_FUSED } lab_path;
+
+/** What a query without allowed keys gives: zeros; or, forward only, NaN or the mean of v as other systems do. */
+typedef enum lab_empty_row { LAB_EMPTY_ZERO = 0, LAB_EMPTY_NAN, LAB_EMPTY_UNIFORM } lab_empty_row;
+
+/** Smallest, mean and largest over the rows of a head. */
+typedef struct lab_spread {
+    double min, mean, max;
+} lab_spread;
+
+/** How sharply a head looks, before dropout, over its rows that have keys (0 where every row is empty). */
+typedef struct lab_attention_stats {
+    lab_spread p_max;       /* the largest probability */
+    lab_spread entropy;     /* -sum p ln p */
+    lab_spread gain;        /* 1 - sum p^2: the trace of softmax's Jacobian */
+    double saturated_share; /* of rows whose largest probability is over 0.99 */
+    int64_t rows, empty_rows;
+} lab_attention_stats;
+
+/** The options of lab_attention. Zero means the default; `reserved` must be zero. */
+typedef struct lab_attention_opts {
+    double scale;             /* 0: 1/sqrt(d); may be negative */
+    lab_tensor *scale_tensor; /* one element; instead of scale, differentiable */
+    lab_causal causal;
+    int64_t offset;      /* with LAB_CAUSAL_OFFSET or _NONE */
+    lab_tensor *offsets; /* i64, one per batch; instead of offset */
+    lab_window window;
+    lab_tensor *mask;         /* bool, broadcasts to [..., Hq, Tq, Tk]; true: may attend */
+    lab_tensor *bias;         /* float, broadcasts likewise, added to the scores; differentiable */
+    lab_tensor *key_lengths;  /* i64, one per batch, 0 ... Tk */
+    lab_tensor *alibi_slopes; /* [Hq]: - slope |pos_i - j| is added to the scores; differentiable */
+    lab_tensor *sink;         /* [Hq]: one more logit per head, without a value; differentiable */
+    double softcap;           /* > 0: s = cap tanh(s / cap), before bias and mask */
+    double dropout;           /* of the probabilities, in [0, 1) */
+    uint64_t seed, stream;    /* of dropout's random numbers */
+    lab_path path;
+    lab_empty_row empty_row;
+    lab_tensor **lse;           /* receives [..., Hq, Tq]: ln of softmax's denominator; differentiable */
+    lab_tensor **probs;         /* receives [..., Hq, Tq, Tk]: the probabilities before dropout; composed path */
+    lab_attention_stats *stats; /* caller's array of Hq entries */
+    uint64_t reserved[8];
+} lab_attention_opts;
+
+/**
+ * Scaled dot-product attention: softmax(scale * q k^T) v over the keys that each query may attend to.
+ *
+ * @param g     the graph that records the operation and owns the result
+ * @param q     queries [..., Hq, Tq, d]
+ * @param k     keys    [..., Hk, Tk, d], Hq a multiple of Hk: query head h reads key head h / (Hq / Hk)
+ * @param v     values  [..., Hk, Tk, dv]
+ * @param opts  NULL for plain attention with scale 1/sqrt(d)
+ * @return      [..., Hq, Tq, dv], owned by g; NULL if the graph has failed (lab_graph_message says why)
+ *
+ * Differentiable in q, k, v, and in opts' bias, slopes, sink and scale_tensor. A query with no allowed key gives 0.
+ * The composed path multiplies v by zeros where a key is forbidden, so it needs finite v there.
+ * Errors: LAB_ERR_SHAPE, LAB_ERR_DTYPE, LAB_ERR_RANGE, LAB_ERR_ARGUMENT; LAB_ERR_UNSUPPORTED names the option.
+ * Source: Vaswani et al. 2017, eq. 1.
+ */
+LAB_API lab_tensor *lab_attention(lab_graph *g, lab_tensor *q, lab_tensor *k, lab_tensor *v,
+                                  const lab_attention_opts *opts);
+
+/**
+ * Which path lab_attention would take.
+ *
+ * @param why  receives a sentence, static; may be NULL
+ * @return LAB_PATH_COMPOSED or LAB_PATH_FUSED; LAB_PATH_AUTO if the call would fail
+ */
+LAB_API lab_path lab_attention_path(lab_graph *g, lab_tensor *q, lab_tensor *k, lab_tensor *v,
+                                    const lab_attention_opts *opts, const char **why);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

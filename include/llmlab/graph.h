@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT
+ * llmlab/graph.h - the tape, and the memory of everything computed on it.
+ *
+ * Ops compute at once and take the graph first: y = lab_matmul(g, a, b). They return a tensor, or NULL. The graph
+ * keeps the first failure, with a sentence; from then on every op on it returns NULL at once. So a whole expression
+ * is written without checks and asked about once.
+ *
+ * A graph is used by one thread at a time. Two threads may each run a graph and share leaves, for reading and for
+ * lab_grad; lab_backward into shared leaves is for the caller to order.
+ */
+#ifndef LLMLAB_GRAPH_H
+#define LLMLAB_GRAPH_H
+
+#include "tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A tape, the tensors on it, and their memory. */
+typedef struct lab_graph lab_graph;
+
+/** A function of tensors, written with ops on g. */
+typedef lab_tensor *(*lab_fn)(lab_graph *g, lab_tensor **xs, void *ctx);
+
+/** How a graph behaves. Zero means the default; `reserved` must be zero. */
+typedef struct lab_graph_opts {
+    bool inference;       /* records nothing: no derivatives, memory goes back by lab_graph_release */
+    bool batch_invariant; /* a row's bits do not depend on the rows beside it; LAB_ERR_UNSUPPORTED for now */
+    size_t reserve;       /* bytes of memory to start with */
+    uint64_t reserved[8];
+} lab_graph_opts;
+
+/** How lab_grad behaves. Zero means the default; `reserved` must be zero. */
+typedef struct lab_grad_opts {
+    bool create_graph; /* record the derivative itself, so that it can be differentiated */
+    uint64_t reserved[8];
+} lab_grad_opts;
+
+/**
+ * A new graph.
+ *
+ * @param opts  NULL for the defaults. Options that make no sense give a graph that has failed already.
+ * @return owned by the caller; NULL only when out of memory
+ */
+LAB_API lab_graph *lab_graph_create(const lab_graph_opts *opts);
+
+/** Forgets every tensor that the graph owns, and the error; keeps the memory for the next round. */
+LAB_API void lab_graph_reset(lab_graph *g);
+
+/** Gives a graph, its tensors and its memory back, and sets the pointer to NULL. */
+LAB_API void lab_graph_destroy(lab_graph **g);
+
+/** The first failure since creation or reset; LAB_OK if there was none, LAB_ERR_MEMORY for NULL. */
+LAB_API lab_status lab_graph_status(const lab_graph *g);
+
+/** The sentence of the first failure: the op's name and what was wrong. "" if there was none; never NULL. */
+LAB_API const char *lab_graph_message(const lab_graph *g);
+
+/** A place in an inference graph's memory. */
+typedef struct lab_mark {
+    uint64_t place[4];
+} lab_mark;
+
+/** Remembers how much of an inference graph's memory is in use. On a recording graph: fails with LAB_ERR_STATE. */
+LAB_API lab_mark lab_graph_mark(lab_graph *g);
+
+/** Gives back everything an inference graph computed since the mark; those tensors must not be used any more. */
+LAB_API void lab_graph_release(lab_graph *g, lab_mark mark);
+
+/**
+ * Adds dy/dx into lab_tensor_grad(x) for every leaf x on the graph that requires it.
+ *
+ * @param y  one element, floating-point, on g. The tape stays.
+ * @return LAB_OK, or the graph's failure: LAB_ERR_SHAPE (y has more elements), LAB_ERR_STATE (a value that a
+ *         derivative needs was overwritten; y not on g; an inference graph), LAB_ERR_UNSUPPORTED, LAB_ERR_MEMORY. On
+ *         failure the leaves' gradients are as they were.
+ */
+LAB_API lab_status lab_backward(lab_graph *g, lab_tensor *y);
+
+/**
+ * The vector-Jacobian product: grads[i] = sum over elements of seed * dy/dxs[i].
+ *
+ * @param y      on g, floating-point
+ * @param seed   of y's shape and dtype; NULL means ones
+ * @param n      how many xs
+ * @param xs     on g: tensors computed on it, or leaves it has seen
+ * @param grads  receives n tensors of the shapes of xs, owned by g; zeros where y does not depend on x; all NULL on
+ *               failure
+ * @param opts   NULL for the defaults
+ * @return LAB_OK, or the graph's failure: LAB_ERR_STATE where an x is not on this graph, else as lab_backward;
+ *         LAB_ERR_UNSUPPORTED names an op whose derivative cannot be recorded (create_graph)
+ */
+LAB_API lab_status lab_grad(lab_graph *g, lab_tensor *y, lab_tensor *seed, int n, lab_tensor **xs, lab_tensor **grads,
+                            const lab_grad_opts *opts);
+
+/**
+ * The same values with no way back: gradients stop here.
+ *
+ * @return a view of x, owned by g; NULL on failure
+ */
+LAB_API lab_tensor *lab_detach(lab_graph *g, lab_tensor *x);
+
+/**
+ * y = f(g', xs, ctx), where f's inner results are not kept but computed again in backward.
+ *
+ * f may read leaves and tensors of g through ctx: they count as used on g and get their gradients like xs. Only the
+ * returned tensor leaves f. f is pure and runs once more per backward; with create_graph it runs on g itself; on an
+ * inference graph it just runs. ctx must live as long as a backward may come.
+ *
+ * @return owned by g; NULL on failure (f's failure is the graph's)
+ */
+LAB_API lab_tensor *lab_checkpoint(lab_graph *g, lab_fn f, int n, lab_tensor **xs, void *ctx);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
