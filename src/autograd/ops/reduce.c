@@ -1,0 +1,516 @@
+/* reduce.c - sum and mean over axes, or over everything.    dx = dy stretched back (over the number, for mean).
+ *
+ * What is added up for one result is cut into blocks of fixed sizes: each block is summed in double, then the blocks
+ * in order. So a result's bits depend on what it sums and on nothing else, whether blocks run beside one another (few
+ * results, much to sum) or results do.
+ */
+#include "axes.h"
+
+enum {
+    PANEL = 256,      /* columns that are summed side by side */
+    ROW_PIECE = 4096, /* of a long row that is summed at once */
+    BLOCK_ROWS = 256,
+    BLOCK_ELEMENTS = 16384,
+    ENOUGH_UNITS = 32 /* from here on results alone keep the threads busy */
+};
+
+typedef struct reduce_attrs {
+    int n_axes;
+    int axes[LAB_MAX_RANK];
+    bool keep;
+} reduce_attrs;
+
+/* The axes as bits; without attributes all of them. */
+static unsigned reduced_axes(const reduce_attrs *attrs, int rank)
+{
+    if (!attrs)
+        return (1u << rank) - 1;
+    unsigned axes = 0;
+    for (int i = 0; i < attrs->n_axes; i++)
+        axes |= 1u << lab__axis(rank, attrs->axes[i]);
+    return axes;
+}
+
+static lab_status reduce_shape(lab_op_call *call)
+{
+    const reduce_attrs *attrs = call->attrs;
+    int rank = call->in[0]->rank;
+    for (int i = 0; attrs && i < attrs->n_axes; i++) {
+        lab_status status = lab__require_axis(call, attrs->axes[i]);
+        if (status != LAB_OK)
+            return status;
+        for (int j = 0; j < i; j++)
+            if (lab__axis(rank, attrs->axes[j]) == lab__axis(rank, attrs->axes[i]))
+                return lab_graph_fail(call->graph, LAB_ERR_RANGE, "axis %d is given twice", attrs->axes[i]);
+    }
+    lab__shape_without(call, reduced_axes(attrs, rank), attrs && attrs->keep);
+    return LAB_OK;
+}
+
+static lab_status sum_shape(lab_op_call *call)
+{
+    lab_status status = lab__require_dtype(call, 0, ALLOW_FLOAT | ALLOW_I64);
+    return status == LAB_OK ? reduce_shape(call) : status;
+}
+
+static lab_status mean_shape(lab_op_call *call)
+{
+    lab_status status = lab__require_dtype(call, 0, ALLOW_FLOAT);
+    return status == LAB_OK ? reduce_shape(call) : status;
+}
+
+/* ---- The plan: who sums what --------------------------------------------------------------------------------------- */
+
+typedef struct plan_axes {
+    int rank;
+    int64_t shape[LAB_MAX_RANK], x[LAB_MAX_RANK], y[LAB_MAX_RANK]; /* strides in elements */
+} plan_axes;
+
+typedef struct plan {
+    lab_dtype dtype;
+    const char *x;
+    char *y;
+    double *partials;
+    double divisor;
+    plan_axes kept, summed;           /* without the inner axis */
+    bool columns;                     /* the inner axis is kept: panels of it are summed side by side */
+    int64_t inner, inner_x, inner_y;  /* the axis on which x lies densest */
+    int64_t panels, pieces, width;    /* of the inner axis: when kept, when summed; of a whole panel */
+    int64_t rows, block_rows, blocks; /* rows (or pieces of them) that one unit sums */
+    int64_t units, group;             /* units: results, or panels of them */
+} plan;
+
+/* Appends an axis, to the last one if it continues that. */
+static void append_axis(plan_axes *axes, bool apart, int64_t size, int64_t x, int64_t y)
+{
+    int last = axes->rank - 1;
+    if (!apart && last >= 0 && axes->x[last] == size * x) {
+        axes->shape[last] *= size;
+        axes->x[last] = x;
+        axes->y[last] = y;
+        return;
+    }
+    axes->shape[axes->rank] = size;
+    axes->x[axes->rank] = x;
+    axes->y[axes->rank++] = y;
+}
+
+/* Takes the densest axis out of both lists; a single element is a row of 1. */
+static void choose_inner(plan *p)
+{
+    int64_t best = INT64_MAX;
+    plan_axes *from = NULL;
+    int at = 0;
+    for (int which = 0; which < 2; which++) {
+        plan_axes *axes = which ? &p->summed : &p->kept;
+        for (int i = axes->rank - 1; i >= 0; i--) {
+            int64_t stride = axes->x[i] > 0 ? axes->x[i] : INT64_MAX - 1;
+            if (stride < best) {
+                best = stride;
+                from = axes;
+                at = i;
+            }
+        }
+    }
+    p->columns = from == &p->kept;
+    p->inner = from ? from->shape[at] : 1;
+    p->inner_x = from ? from->x[at] : 1;
+    p->inner_y = from ? from->y[at] : 0;
+    for (int i = at; from && i + 1 < from->rank; i++) {
+        from->shape[i] = from->shape[i + 1];
+        from->x[i] = from->x[i + 1];
+        from->y[i] = from->y[i + 1];
+    }
+    if (from)
+        from->rank--;
+}
+
+static int64_t count_of(const plan_axes *axes)
+{
+    int64_t count = 1;
+    for (int i = 0; i < axes->rank; i++)
+        count *= axes->shape[i];
+    return count;
+}
+
+/* For an x that has elements. */
+static void make_plan(plan *p, const lab_tensor *x, unsigned axes)
+{
+    *p = (plan){.dtype = x->dtype, .x = x->data};
+    int64_t y_strides[LAB_MAX_RANK] = {0}, next = 1;
+    for (int i = x->rank - 1; i >= 0; i--) {
+        bool summed = axes >> i & 1;
+        y_strides[i] = summed ? 0 : next;
+        next *= summed ? 1 : x->shape[i];
+    }
+    int previous = -1; /* whether the last axis of size > 1 was kept (0) or summed (1) */
+    for (int i = 0; i < x->rank; i++) {
+        if (x->shape[i] == 1)
+            continue;
+        int summed = axes >> i & 1;
+        append_axis(summed ? &p->summed : &p->kept, summed != previous, x->shape[i], x->strides[i], y_strides[i]);
+        previous = summed;
+    }
+    choose_inner(p);
+    p->panels = p->columns ? (p->inner + PANEL - 1) / PANEL : 1;
+    p->pieces = p->columns ? 1 : (p->inner + ROW_PIECE - 1) / ROW_PIECE;
+    int64_t row = p->inner < ROW_PIECE ? p->inner : ROW_PIECE;
+    p->block_rows = p->columns ? BLOCK_ROWS : (BLOCK_ELEMENTS + row - 1) / row;
+    p->rows = count_of(&p->summed) * p->pieces;
+    p->blocks = (p->rows + p->block_rows - 1) / p->block_rows;
+    p->units = count_of(&p->kept) * p->panels;
+    p->width = p->columns ? (p->inner < PANEL ? p->inner : PANEL) : 1;
+    int64_t work = p->rows * (p->columns ? p->width : row);
+    p->group = work < BLOCK_ELEMENTS ? (BLOCK_ELEMENTS + work - 1) / work : 1;
+}
+
+static bool blocks_run_apart(const plan *p)
+{
+    return p->blocks > 1 && p->units < ENOUGH_UNITS;
+}
+
+static int64_t offset_of(const plan_axes *axes, int64_t index, const int64_t *strides)
+{
+    int64_t offset = 0;
+    for (int i = axes->rank - 1; i > 0; i--) {
+        offset += index % axes->shape[i] * strides[i];
+        index /= axes->shape[i];
+    }
+    return axes->rank > 0 ? offset + index * strides[0] : 0;
+}
+
+static int64_t width_of(const plan *p, int64_t unit)
+{
+    int64_t rest = p->inner - unit % p->panels * PANEL;
+    return !p->columns ? 1 : rest < PANEL ? rest : PANEL;
+}
+
+/* The first element of row (or piece of a row) `row` that a unit sums. */
+static const void *row_of(const plan *p, int64_t unit, int64_t row)
+{
+    int64_t offset = offset_of(&p->kept, unit / p->panels, p->kept.x) +
+                     offset_of(&p->summed, row / p->pieces, p->summed.x) +
+                     (unit % p->panels * PANEL + row % p->pieces * ROW_PIECE) * p->inner_x;
+    return p->x + (size_t)offset * lab_dtype_size(p->dtype);
+}
+
+static int64_t length_of(const plan *p, int64_t row)
+{
+    int64_t rest = p->inner - row % p->pieces * ROW_PIECE;
+    return rest < ROW_PIECE ? rest : ROW_PIECE;
+}
+
+static void *result_of(const plan *p, int64_t unit)
+{
+    int64_t offset = offset_of(&p->kept, unit / p->panels, p->kept.y) + unit % p->panels * PANEL * p->inner_y;
+    return p->y + (size_t)offset * lab_dtype_size(p->dtype);
+}
+
+/* ---- Sums of floats ------------------------------------------------------------------------------------------------ */
+
+static void add_columns_f32(int64_t n, double *restrict sums, const float *restrict x, int64_t stride)
+{
+    if (stride == 1)
+        for (int64_t i = 0; i < n; i++)
+            sums[i] += (double)x[i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            sums[i] += (double)x[i * stride];
+}
+
+static void add_columns_f64(int64_t n, double *restrict sums, const double *restrict x, int64_t stride)
+{
+    if (stride == 1)
+        for (int64_t i = 0; i < n; i++)
+            sums[i] += x[i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            sums[i] += x[i * stride];
+}
+
+static void sum_block(const plan *p, int64_t unit, int64_t block, double *sums)
+{
+    int64_t width = width_of(p, unit), first = block * p->block_rows;
+    int64_t end = first + p->block_rows < p->rows ? first + p->block_rows : p->rows;
+    memset(sums, 0, (size_t)width * sizeof *sums);
+    for (int64_t row = first; row < end; row++) {
+        const void *x = row_of(p, unit, row);
+        if (!p->columns)
+            sums[0] += lab__kernels()->row[lab__kernel_type(p->dtype)].sum(length_of(p, row), x, p->inner_x);
+        else if (p->dtype == LAB_F32)
+            add_columns_f32(width, sums, x, p->inner_x);
+        else
+            add_columns_f64(width, sums, x, p->inner_x);
+    }
+}
+
+static void put_results(const plan *p, int64_t unit, const double *sums)
+{
+    int64_t width = width_of(p, unit);
+    void *y = result_of(p, unit);
+    for (int64_t i = 0; i < width; i++)
+        if (p->dtype == LAB_F32)
+            ((float *)y)[i * p->inner_y] = (float)(sums[i] / p->divisor);
+        else
+            ((double *)y)[i * p->inner_y] = sums[i] / p->divisor;
+}
+
+static void run_units(void *context, int64_t piece, int worker)
+{
+    (void)worker;
+    const plan *p = context;
+    double total[PANEL], sums[PANEL];
+    int64_t end = (piece + 1) * p->group < p->units ? (piece + 1) * p->group : p->units;
+    for (int64_t unit = piece * p->group; unit < end; unit++) {
+        sum_block(p, unit, 0, total);
+        for (int64_t block = 1; block < p->blocks; block++) {
+            sum_block(p, unit, block, sums);
+            for (int64_t i = 0; i < width_of(p, unit); i++)
+                total[i] += sums[i];
+        }
+        put_results(p, unit, total);
+    }
+}
+
+static void run_block(void *context, int64_t piece, int worker)
+{
+    (void)worker;
+    const plan *p = context;
+    sum_block(p, piece / p->blocks, piece % p->blocks, p->partials + piece * p->width);
+}
+
+static void add_blocks_up(const plan *p)
+{
+    for (int64_t unit = 0; unit < p->units; unit++) {
+        double *total = p->partials + unit * p->blocks * p->width;
+        for (int64_t block = 1; block < p->blocks; block++)
+            for (int64_t i = 0; i < width_of(p, unit); i++)
+                total[i] += total[block * p->width + i];
+        put_results(p, unit, total);
+    }
+}
+
+/* ---- Sums of integers: order means nothing to them, they wrap ------------------------------------------------------ */
+
+static void sum_integers(void *context, int64_t piece, int worker)
+{
+    (void)worker;
+    const plan *p = context;
+    int64_t end = (piece + 1) * p->group < p->units ? (piece + 1) * p->group : p->units;
+    for (int64_t unit = piece * p->group; unit < end; unit++) {
+        uint64_t sums[PANEL] = {0};
+        int64_t width = width_of(p, unit), *y = result_of(p, unit);
+        for (int64_t row = 0; row < p->rows; row++) {
+            const int64_t *x = row_of(p, unit, row);
+            int64_t length = p->columns ? width : length_of(p, row);
+            for (int64_t i = 0; i < length; i++)
+                sums[p->columns ? i : 0] += (uint64_t)x[i * p->inner_x];
+        }
+        for (int64_t i = 0; i < width; i++)
+            y[i * p->inner_y] = (int64_t)sums[i];
+    }
+}
+
+/* ---- Forward ------------------------------------------------------------------------------------------------------- */
+
+static int64_t number_summed(const lab_tensor *x, unsigned axes)
+{
+    int64_t number = 1;
+    for (int i = 0; i < x->rank; i++)
+        number *= axes >> i & 1 ? x->shape[i] : 1;
+    return number;
+}
+
+static size_t reduce_scratch(const lab_op_call *call)
+{
+    const lab_tensor *x = call->in[0];
+    if (x->numel == 0 || x->dtype == LAB_I64)
+        return 0;
+    plan p;
+    make_plan(&p, x, reduced_axes(call->attrs, x->rank));
+    return blocks_run_apart(&p) ? (size_t)(p.units * p.blocks * p.width) * sizeof(double) : 0;
+}
+
+static lab_status reduce(lab_op_call *call, double divisor)
+{
+    const lab_tensor *x = call->in[0];
+    if (x->numel == 0) {
+        lab__tensor_fill(call->out[0], 0.0 / divisor);
+        return LAB_OK;
+    }
+    plan p;
+    make_plan(&p, x, reduced_axes(call->attrs, x->rank));
+    p.y = call->out[0]->data;
+    p.divisor = divisor;
+    p.partials = call->scratch;
+    int64_t groups = (p.units + p.group - 1) / p.group;
+    if (x->dtype == LAB_I64) {
+        lab__parallel_run(groups, sum_integers, &p);
+    } else if (blocks_run_apart(&p)) {
+        lab__parallel_run(p.units * p.blocks, run_block, &p);
+        add_blocks_up(&p);
+    } else {
+        lab__parallel_run(groups, run_units, &p);
+    }
+    return LAB_OK;
+}
+
+static lab_status sum_forward(lab_op_call *call)
+{
+    return reduce(call, 1.0);
+}
+
+static lab_status mean_forward(lab_op_call *call)
+{
+    const lab_tensor *x = call->in[0];
+    return reduce(call, (double)number_summed(x, reduced_axes(call->attrs, x->rank)));
+}
+
+/* ---- Derivative ---------------------------------------------------------------------------------------------------- */
+
+static lab_status sum_vjp(lab_graph *g, lab_vjp_call *call)
+{
+    const lab_tensor *x = call->in[0];
+    lab_tensor *dy = lab__with_axes(g, call->grad_out[0], x, reduced_axes(call->attrs, x->rank));
+    call->grad_in[0] = lab_broadcast_to(g, dy, x->rank, x->shape);
+    return lab_graph_status(g);
+}
+
+static lab_status sum_backward(lab_vjp_call *call)
+{
+    const lab_tensor *x = call->in[0];
+    lab_tensor dx;
+    lab__stretched(&dx, call->grad_out[0], x, reduced_axes(call->attrs, x->rank));
+    if (call->places[0].tensor)
+        lab__place_put(&call->places[0], &dx);
+    return LAB_OK;
+}
+
+static double mean_factor(const lab_vjp_call *call)
+{
+    const lab_tensor *x = call->in[0];
+    return 1.0 / (double)number_summed(x, reduced_axes(call->attrs, x->rank));
+}
+
+static lab_status mean_vjp(lab_graph *g, lab_vjp_call *call)
+{
+    const lab_tensor *x = call->in[0];
+    lab_tensor *dy = lab_mul_scalar(g, call->grad_out[0], mean_factor(call));
+    dy = lab__with_axes(g, dy, x, reduced_axes(call->attrs, x->rank));
+    call->grad_in[0] = lab_broadcast_to(g, dy, x->rank, x->shape);
+    return lab_graph_status(g);
+}
+
+/* dy over the number, before it is stretched. */
+static size_t mean_backward_scratch(const lab_vjp_call *call)
+{
+    const lab_tensor *dy = call->grad_out[0];
+    return (size_t)dy->numel * lab_dtype_size(dy->dtype);
+}
+
+static lab_status mean_backward(lab_vjp_call *call)
+{
+    const lab_tensor *x = call->in[0], *dy = call->grad_out[0];
+    if (!call->places[0].tensor || x->numel == 0)
+        return LAB_OK;
+    lab_tensor share, dx;
+    lab__tensor_describe(&share, dy->dtype, dy->rank, dy->shape, NULL);
+    share.data = call->scratch;
+    lab__map_unary(KERNEL_MUL_SCALAR, &share, dy, mean_factor(call));
+    lab__stretched(&dx, &share, x, reduced_axes(call->attrs, x->rank));
+    lab__place_put(&call->places[0], &dx);
+    return LAB_OK;
+}
+
+/* ---- Descriptors --------------------------------------------------------------------------------------------------- */
+
+static const lab_reads reads_nothing[] = {{0}};
+
+const lab_op lab__op_sum = {
+    .name = "sum",
+    .inputs = 1,
+    .outputs = 1,
+    .reads = reads_nothing,
+    .n_reads = 1,
+    .shape = sum_shape,
+    .scratch = reduce_scratch,
+    .forward = sum_forward,
+    .vjp = sum_vjp,
+    .backward = sum_backward,
+};
+
+const lab_op lab__op_sum_all = {
+    .name = "sum_all",
+    .inputs = 1,
+    .outputs = 1,
+    .reads = reads_nothing,
+    .n_reads = 1,
+    .shape = sum_shape,
+    .scratch = reduce_scratch,
+    .forward = sum_forward,
+    .vjp = sum_vjp,
+    .backward = sum_backward,
+};
+
+const lab_op lab__op_mean = {
+    .name = "mean",
+    .inputs = 1,
+    .outputs = 1,
+    .reads = reads_nothing,
+    .n_reads = 1,
+    .shape = mean_shape,
+    .scratch = reduce_scratch,
+    .forward = mean_forward,
+    .vjp = mean_vjp,
+    .backward_scratch = mean_backward_scratch,
+    .backward = mean_backward,
+};
+
+const lab_op lab__op_mean_all = {
+    .name = "mean_all",
+    .inputs = 1,
+    .outputs = 1,
+    .reads = reads_nothing,
+    .n_reads = 1,
+    .shape = mean_shape,
+    .scratch = reduce_scratch,
+    .forward = mean_forward,
+    .vjp = mean_vjp,
+    .backward_scratch = mean_backward_scratch,
+    .backward = mean_backward,
+};
+
+static lab_tensor *apply_reduction(lab_graph *g, const lab_op *op, lab_tensor *x, int n_axes, const int *axes,
+                                   bool keep)
+{
+    if (!lab__healthy(g))
+        return NULL;
+    if (n_axes < 0 || n_axes > LAB_MAX_RANK)
+        return lab__refuse(g, op->name, LAB_ERR_RANGE, "%d axes, must be 0 to %d", n_axes, LAB_MAX_RANK);
+    if (n_axes > 0 && !axes)
+        return lab__refuse(g, op->name, LAB_ERR_ARGUMENT, "axes is NULL");
+    reduce_attrs attrs = {.n_axes = n_axes, .keep = keep};
+    if (n_axes > 0)
+        memcpy(attrs.axes, axes, (size_t)n_axes * sizeof *axes);
+    return lab__apply1(g, op, &attrs, sizeof attrs, x);
+}
+
+lab_tensor *lab_sum(lab_graph *g, lab_tensor *x, int n_axes, const int *axes, bool keep)
+{
+    return apply_reduction(g, &lab__op_sum, x, n_axes, axes, keep);
+}
+
+lab_tensor *lab_mean(lab_graph *g, lab_tensor *x, int n_axes, const int *axes, bool keep)
+{
+    return apply_reduction(g, &lab__op_mean, x, n_axes, axes, keep);
+}
+
+lab_tensor *lab_sum_all(lab_graph *g, lab_tensor *x)
+{
+    return lab__apply1(g, &lab__op_sum_all, NULL, 0, x);
+}
+
+lab_tensor *lab_mean_all(lab_graph *g, lab_tensor *x)
+{
+    return lab__apply1(g, &lab__op_mean_all, NULL, 0, x);
+}
