@@ -121,13 +121,17 @@ if [ -n "$missing" ]; then
         fail "some packages are missing, and there is neither root nor sudo to install them. As root, run
     apt-get install $missing"
     fi
-    say "installing $missing"
+    say "installing $missing (this takes a minute or two)"
+    log=$(mktemp)
     apt_get="$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120"
     # shellcheck disable=SC2086 # lists of words
-    $apt_get update </dev/null || say "apt-get update failed; trying with the package lists that are here"
+    $apt_get update </dev/null >"$log" || say "apt-get update failed; trying with the package lists that are here"
     # shellcheck disable=SC2086
-    $apt_get install -y --no-install-recommends $missing </dev/null ||
-        fail "apt-get could not install $missing (its message is above)"
+    if ! $apt_get install -y --no-install-recommends $missing </dev/null >>"$log"; then
+        tail -n 20 "$log" >&2
+        fail "apt-get could not install $missing (all it said is in $log)"
+    fi
+    rm -f "$log"
     hash -r
     look
     case " $missing " in
