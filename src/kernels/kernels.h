@@ -133,6 +133,11 @@ void lab__kernel_where(int64_t n, int size, void *y, int64_t y_stride, const uin
 /* y = x, elements of `size` 1, 4 or 8 bytes, moved as bits. */
 void lab__kernel_copy(int64_t n, int size, void *y, int64_t y_stride, const void *x, int64_t x_stride);
 
+/* y = x by stores that go past the cache, for results much larger than it; they do not overlap. Others may read what
+ * was written after lab__kernel_stream_end in the thread that wrote it. (stream.c) */
+void lab__kernel_stream(size_t bytes, void *y, const void *x);
+void lab__kernel_stream_end(void);
+
 /* Philox 4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"). */
 void lab__philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 

@@ -42,8 +42,16 @@ static lab_status tanh_backward(lab_vjp_call *call)
 }
 
 const lab_op lab__op_tanh = {
-    .name = "tanh", .inputs = 1, .outputs = 1, .reads = reads_result, .n_reads = 1, .shape = shape_float,
-    .forward = tanh_forward, .vjp = tanh_vjp, .backward = tanh_backward, .flops = lab__flops_elementwise,
+    .name = "tanh",
+    .inputs = 1,
+    .outputs = 1,
+    .reads = reads_result,
+    .n_reads = 1,
+    .shape = shape_float,
+    .forward = tanh_forward,
+    .vjp = tanh_vjp,
+    .backward = tanh_backward,
+    .flops = lab__flops_elementwise,
 };
 
 lab_tensor *lab_tanh(lab_graph *g, lab_tensor *x)
@@ -74,8 +82,16 @@ static lab_status sigmoid_backward(lab_vjp_call *call)
 }
 
 const lab_op lab__op_sigmoid = {
-    .name = "sigmoid", .inputs = 1, .outputs = 1, .reads = reads_result, .n_reads = 1, .shape = shape_float,
-    .forward = sigmoid_forward, .vjp = sigmoid_vjp, .backward = sigmoid_backward, .flops = lab__flops_elementwise,
+    .name = "sigmoid",
+    .inputs = 1,
+    .outputs = 1,
+    .reads = reads_result,
+    .n_reads = 1,
+    .shape = shape_float,
+    .forward = sigmoid_forward,
+    .vjp = sigmoid_vjp,
+    .backward = sigmoid_backward,
+    .flops = lab__flops_elementwise,
 };
 
 lab_tensor *lab_sigmoid(lab_graph *g, lab_tensor *x)
@@ -106,8 +122,16 @@ static lab_status erf_backward(lab_vjp_call *call)
 }
 
 const lab_op lab__op_erf = {
-    .name = "erf", .inputs = 1, .outputs = 1, .reads = reads_operand, .n_reads = 1, .shape = shape_float,
-    .forward = erf_forward, .vjp = erf_vjp, .backward = erf_backward, .flops = lab__flops_elementwise,
+    .name = "erf",
+    .inputs = 1,
+    .outputs = 1,
+    .reads = reads_operand,
+    .n_reads = 1,
+    .shape = shape_float,
+    .forward = erf_forward,
+    .vjp = erf_vjp,
+    .backward = erf_backward,
+    .flops = lab__flops_elementwise,
 };
 
 lab_tensor *lab_erf(lab_graph *g, lab_tensor *x)
@@ -148,8 +172,16 @@ static lab_status relu_backward(lab_vjp_call *call)
 }
 
 const lab_op lab__op_relu = {
-    .name = "relu", .inputs = 1, .outputs = 1, .reads = reads_operand, .n_reads = 1, .shape = shape_float,
-    .forward = relu_forward, .vjp = relu_vjp, .backward = relu_backward, .flops = lab__flops_elementwise,
+    .name = "relu",
+    .inputs = 1,
+    .outputs = 1,
+    .reads = reads_operand,
+    .n_reads = 1,
+    .shape = shape_float,
+    .forward = relu_forward,
+    .vjp = relu_vjp,
+    .backward = relu_backward,
+    .flops = lab__flops_elementwise,
 };
 
 lab_tensor *lab_relu(lab_graph *g, lab_tensor *x)
@@ -190,7 +222,8 @@ static slope_value gelu_tanh_slope(slope *s, slope_value x)
 {
     x = slope_clamp(s, x, GELU_FLAT);
     slope_value square = slope_mul(s, x, x);
-    slope_value u = slope_mul(s, x, slope_shift(s, slope_scale(s, square, sqrt_2_over_pi * gelu_cubic), sqrt_2_over_pi));
+    slope_value u =
+        slope_mul(s, x, slope_shift(s, slope_scale(s, square, sqrt_2_over_pi * gelu_cubic), sqrt_2_over_pi));
     slope_value du = slope_shift(s, slope_scale(s, square, 3 * sqrt_2_over_pi * gelu_cubic), sqrt_2_over_pi);
     slope_value t = slope_apply(s, KERNEL_TANH, u);
     slope_value rest = slope_mul(s, slope_mul(s, x, tanh_slope(s, t)), du);
@@ -213,8 +246,16 @@ static lab_status gelu_backward(lab_vjp_call *call)
 }
 
 const lab_op lab__op_gelu = {
-    .name = "gelu", .inputs = 1, .outputs = 1, .reads = reads_operand, .n_reads = 1, .shape = shape_float,
-    .forward = gelu_forward, .vjp = gelu_vjp, .backward = gelu_backward, .flops = lab__flops_elementwise,
+    .name = "gelu",
+    .inputs = 1,
+    .outputs = 1,
+    .reads = reads_operand,
+    .n_reads = 1,
+    .shape = shape_float,
+    .forward = gelu_forward,
+    .vjp = gelu_vjp,
+    .backward = gelu_backward,
+    .flops = lab__flops_elementwise,
 };
 
 lab_tensor *lab_gelu(lab_graph *g, lab_tensor *x, lab_gelu_kind kind)
@@ -252,8 +293,16 @@ static lab_status silu_backward(lab_vjp_call *call)
 }
 
 const lab_op lab__op_silu = {
-    .name = "silu", .inputs = 1, .outputs = 1, .reads = reads_operand, .n_reads = 1, .shape = shape_float,
-    .forward = silu_forward, .vjp = silu_vjp, .backward = silu_backward, .flops = lab__flops_elementwise,
+    .name = "silu",
+    .inputs = 1,
+    .outputs = 1,
+    .reads = reads_operand,
+    .n_reads = 1,
+    .shape = shape_float,
+    .forward = silu_forward,
+    .vjp = silu_vjp,
+    .backward = silu_backward,
+    .flops = lab__flops_elementwise,
 };
 
 lab_tensor *lab_silu(lab_graph *g, lab_tensor *x)

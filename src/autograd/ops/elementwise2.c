@@ -50,8 +50,16 @@ static lab_status add_backward(lab_vjp_call *call)
 }
 
 const lab_op lab__op_add = {
-    .name = "add", .inputs = 2, .outputs = 1, .reads = reads_nothing, .n_reads = 1, .shape = shape_number,
-    .forward = add_forward, .vjp = add_vjp, .backward = add_backward, .flops = lab__flops_elementwise,
+    .name = "add",
+    .inputs = 2,
+    .outputs = 1,
+    .reads = reads_nothing,
+    .n_reads = 1,
+    .shape = shape_number,
+    .forward = add_forward,
+    .vjp = add_vjp,
+    .backward = add_backward,
+    .flops = lab__flops_elementwise,
 };
 
 lab_tensor *lab_add(lab_graph *g, lab_tensor *a, lab_tensor *b)
@@ -84,8 +92,16 @@ static lab_status sub_backward(lab_vjp_call *call)
 }
 
 const lab_op lab__op_sub = {
-    .name = "sub", .inputs = 2, .outputs = 1, .reads = reads_nothing, .n_reads = 1, .shape = shape_number,
-    .forward = sub_forward, .vjp = sub_vjp, .backward = sub_backward, .flops = lab__flops_elementwise,
+    .name = "sub",
+    .inputs = 2,
+    .outputs = 1,
+    .reads = reads_nothing,
+    .n_reads = 1,
+    .shape = shape_number,
+    .forward = sub_forward,
+    .vjp = sub_vjp,
+    .backward = sub_backward,
+    .flops = lab__flops_elementwise,
 };
 
 lab_tensor *lab_sub(lab_graph *g, lab_tensor *a, lab_tensor *b)
@@ -104,8 +120,7 @@ static lab_status mul_vjp(lab_graph *g, lab_vjp_call *call)
 {
     for (int i = 0; i < 2; i++)
         if (call->wants[i])
-            call->grad_in[i] =
-                lab__sum_to_shape_of(g, lab_mul(g, call->grad_out[0], call->in[1 - i]), call->in[i]);
+            call->grad_in[i] = lab__sum_to_shape_of(g, lab_mul(g, call->grad_out[0], call->in[1 - i]), call->in[i]);
     return lab_graph_status(g);
 }
 
@@ -120,8 +135,16 @@ static lab_status mul_backward(lab_vjp_call *call)
 static const lab_reads mul_reads[] = {{2, 0}, {1, 0}};
 
 const lab_op lab__op_mul = {
-    .name = "mul", .inputs = 2, .outputs = 1, .reads = mul_reads, .n_reads = 2, .shape = shape_number,
-    .forward = mul_forward, .vjp = mul_vjp, .backward_scratch = lab__place_scratch, .backward = mul_backward,
+    .name = "mul",
+    .inputs = 2,
+    .outputs = 1,
+    .reads = mul_reads,
+    .n_reads = 2,
+    .shape = shape_number,
+    .forward = mul_forward,
+    .vjp = mul_vjp,
+    .backward_scratch = lab__place_scratch,
+    .backward = mul_backward,
     .flops = lab__flops_elementwise,
 };
 
@@ -150,8 +173,15 @@ static lab_status div_vjp(lab_graph *g, lab_vjp_call *call)
 static const lab_reads div_reads[] = {{2, 0}, {2, 1}};
 
 const lab_op lab__op_div = {
-    .name = "div", .inputs = 2, .outputs = 1, .reads = div_reads, .n_reads = 2, .shape = shape_float,
-    .forward = div_forward, .vjp = div_vjp, .flops = lab__flops_elementwise,
+    .name = "div",
+    .inputs = 2,
+    .outputs = 1,
+    .reads = div_reads,
+    .n_reads = 2,
+    .shape = shape_float,
+    .forward = div_forward,
+    .vjp = div_vjp,
+    .flops = lab__flops_elementwise,
 };
 
 lab_tensor *lab_div(lab_graph *g, lab_tensor *a, lab_tensor *b)
@@ -179,8 +209,8 @@ typedef struct extreme {
 } extreme;
 
 /* The same on a row; x is dy, a, b. */
-static void produce_extreme(const void *context, kernel_type type, int64_t n, void *y, int64_t y_stride,
-                            char *const *x, const int64_t *x_strides)
+static void produce_extreme(const void *context, kernel_type type, int64_t n, void *y, int64_t y_stride, char *const *x,
+                            const int64_t *x_strides)
 {
     const extreme *e = context;
     const kernel_compare_fn *compare = lab__kernels()->compare[type];
@@ -225,9 +255,17 @@ static lab_status maximum_backward(lab_vjp_call *call)
 }
 
 const lab_op lab__op_maximum = {
-    .name = "maximum", .inputs = 2, .outputs = 1, .reads = reads_both, .n_reads = 1, .shape = shape_number,
-    .forward = maximum_forward, .vjp = maximum_vjp, .backward_scratch = lab__place_scratch,
-    .backward = maximum_backward, .flops = lab__flops_elementwise,
+    .name = "maximum",
+    .inputs = 2,
+    .outputs = 1,
+    .reads = reads_both,
+    .n_reads = 1,
+    .shape = shape_number,
+    .forward = maximum_forward,
+    .vjp = maximum_vjp,
+    .backward_scratch = lab__place_scratch,
+    .backward = maximum_backward,
+    .flops = lab__flops_elementwise,
 };
 
 lab_tensor *lab_maximum(lab_graph *g, lab_tensor *a, lab_tensor *b)
@@ -251,9 +289,17 @@ static lab_status minimum_backward(lab_vjp_call *call)
 }
 
 const lab_op lab__op_minimum = {
-    .name = "minimum", .inputs = 2, .outputs = 1, .reads = reads_both, .n_reads = 1, .shape = shape_number,
-    .forward = minimum_forward, .vjp = minimum_vjp, .backward_scratch = lab__place_scratch,
-    .backward = minimum_backward, .flops = lab__flops_elementwise,
+    .name = "minimum",
+    .inputs = 2,
+    .outputs = 1,
+    .reads = reads_both,
+    .n_reads = 1,
+    .shape = shape_number,
+    .forward = minimum_forward,
+    .vjp = minimum_vjp,
+    .backward_scratch = lab__place_scratch,
+    .backward = minimum_backward,
+    .flops = lab__flops_elementwise,
 };
 
 lab_tensor *lab_minimum(lab_graph *g, lab_tensor *a, lab_tensor *b)

@@ -10,11 +10,11 @@ enum { TINY = 4096, STREAMED = 16 << 20, BUFFER = 4096 };
 
 /* Nanoseconds per element x 10, roughly, as lab__loop_run wants them. */
 static const int unary_cost[KERNEL_UNARY_COUNT] = {
-    [KERNEL_COPY] = 2,       [KERNEL_NEG] = 2,   [KERNEL_ADD_SCALAR] = 2, [KERNEL_MUL_SCALAR] = 2,
-    [KERNEL_POW_SCALAR] = 200, [KERNEL_EXP] = 8,   [KERNEL_LOG] = 12,       [KERNEL_SQRT] = 5,
-    [KERNEL_RSQRT] = 8,      [KERNEL_TANH] = 15, [KERNEL_SIGMOID] = 12,   [KERNEL_ERF] = 20,
-    [KERNEL_RELU] = 2,       [KERNEL_GELU_ERF] = 25, [KERNEL_GELU_TANH] = 20, [KERNEL_SILU] = 12,
-    [KERNEL_ABS] = 2,        [KERNEL_SIN] = 20,  [KERNEL_COS] = 20,
+    [KERNEL_COPY] = 2,         [KERNEL_NEG] = 2,       [KERNEL_ADD_SCALAR] = 2, [KERNEL_MUL_SCALAR] = 2,
+    [KERNEL_POW_SCALAR] = 200, [KERNEL_EXP] = 8,       [KERNEL_LOG] = 12,       [KERNEL_SQRT] = 5,
+    [KERNEL_RSQRT] = 8,        [KERNEL_TANH] = 15,     [KERNEL_SIGMOID] = 12,   [KERNEL_ERF] = 20,
+    [KERNEL_RELU] = 2,         [KERNEL_GELU_ERF] = 25, [KERNEL_GELU_TANH] = 20, [KERNEL_SILU] = 12,
+    [KERNEL_ABS] = 2,          [KERNEL_SIN] = 20,      [KERNEL_COS] = 20,
 };
 
 static bool alike(const lab_tensor *y, const lab_tensor *x)
@@ -121,8 +121,8 @@ static void binary_body(void *context, int64_t n, char *const *data, const int64
 
 void lab__map_binary(kernel_binary op, lab_tensor *y, const lab_tensor *a, const lab_tensor *b)
 {
-    kernel_binary_fn fn = y->dtype == LAB_I64 ? lab__kernel_binary_i64(op)
-                                              : lab__kernels()->binary[lab__kernel_type(y->dtype)][op];
+    kernel_binary_fn fn =
+        y->dtype == LAB_I64 ? lab__kernel_binary_i64(op) : lab__kernels()->binary[lab__kernel_type(y->dtype)][op];
     if (is_tiny(y, a, b)) {
         if (y->numel > 0)
             fn(y->numel, y->data, 1, a->data, 1, b->data, 1);

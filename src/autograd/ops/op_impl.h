@@ -101,7 +101,7 @@ lab_tensor *lab__sum_to_shape_of(lab_graph *g, lab_tensor *x, const lab_tensor *
 void lab__place_sum(const lab_place *place, const lab_tensor *x, double factor);
 /* Destination: place (+)= produce(dy, further inputs), elementwise on rows of at most PLACE_CHUNK_BYTES bytes, summed
  * over stretched axes. The inputs are broadcast to dy, which is xs[0]. `scratch` holds lab__place_scratch bytes. */
-enum { PLACE_CHUNK_BYTES = 2048, PLACE_MAX_INPUTS = LOOP_MAX_OPERANDS - 1 };
+enum { PLACE_CHUNK_BYTES = 1024, PLACE_MAX_INPUTS = LOOP_MAX_OPERANDS - 1 };
 typedef void (*place_fn)(const void *context, kernel_type type, int64_t n, void *y, int64_t y_stride, char *const *x,
                          const int64_t *x_strides);
 void lab__place_compute(const lab_place *place, int inputs, const lab_tensor *const *xs, int cost, place_fn produce,

@@ -187,9 +187,18 @@ void lab__place_sum(const lab_place *place, const lab_tensor *x, double factor)
     loop l;
     lab__loop_make(&l, 2, (const lab_tensor *[]){x, y});
     reduction r = {
-        .type = lab__kernel_type(x->dtype), .size = l.element[0], .x = x->data, .y = y->data, .n = l.inner,
-        .x_step = l.inner_stride[0], .y_step = l.inner_stride[1], .inner_kept = l.inner_stride[1] != 0,
-        .kept.numel = 1, .summed.numel = 1, .factor = factor, .add = place->add,
+        .type = lab__kernel_type(x->dtype),
+        .size = l.element[0],
+        .x = x->data,
+        .y = y->data,
+        .n = l.inner,
+        .x_step = l.inner_stride[0],
+        .y_step = l.inner_stride[1],
+        .inner_kept = l.inner_stride[1] != 0,
+        .kept.numel = 1,
+        .summed.numel = 1,
+        .factor = factor,
+        .add = place->add,
     };
     for (int i = 0; i < l.rank; i++)
         push_axis(l.strides[1][i] != 0 ? &r.kept : &r.summed, l.shape[i], l.strides[0][i], l.strides[1][i]);

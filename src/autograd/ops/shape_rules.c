@@ -104,11 +104,11 @@ static lab_status broadcast_all(lab_op_call *call)
             continue;
         lab_spec before = *spec;
         if (!lab__broadcast_shapes(&spec->rank, spec->shape, b->rank, b->shape))
-            return lab_graph_fail(call->graph, LAB_ERR_SHAPE,
-                                  "shapes do not broadcast: %s and %s (the %s operand); aligned at the last axis, sizes "
-                                  "must be equal or 1",
-                                  lab__shape_text(before.rank, before.shape), lab__shape_text(b->rank, b->shape),
-                                  position_of(i));
+            return lab_graph_fail(
+                call->graph, LAB_ERR_SHAPE,
+                "shapes do not broadcast: %s and %s (the %s operand); aligned at the last axis, sizes "
+                "must be equal or 1",
+                lab__shape_text(before.rank, before.shape), lab__shape_text(b->rank, b->shape), position_of(i));
     }
     return LAB_OK;
 }

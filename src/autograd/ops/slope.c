@@ -1,8 +1,10 @@
 /* slope.c - the steps of a slope, on tensors or on rows. */
+#include <assert.h>
+
 #include "slope.h"
 
 /* Each step of a slope fills a row of its own; no slope here takes more. */
-enum { SLOPE_ROWS = 14 };
+enum { SLOPE_ROWS = 20 };
 
 struct slope {
     lab_graph *graph; /* NULL: on rows */
@@ -17,9 +19,15 @@ static slope_value from_tensor(lab_tensor *tensor)
     return (slope_value){.tensor = tensor};
 }
 
+static void *next_row(slope *s)
+{
+    assert(s->used < SLOPE_ROWS);
+    return s->rows[s->used++];
+}
+
 static slope_value unary_step(slope *s, kernel_unary op, slope_value a, double parameter)
 {
-    void *row = s->rows[s->used++];
+    void *row = next_row(s);
     lab__kernels()->unary[s->type][op](s->n, row, 1, a.row, 1, parameter);
     return (slope_value){.row = row};
 }
@@ -27,7 +35,7 @@ static slope_value unary_step(slope *s, kernel_unary op, slope_value a, double p
 /* b_stride 0: b is one number. */
 static slope_value binary_step(slope *s, kernel_binary op, slope_value a, const void *b, int64_t b_stride)
 {
-    void *row = s->rows[s->used++];
+    void *row = next_row(s);
     lab__kernels()->binary[s->type][op](s->n, row, 1, a.row, 1, b, b_stride);
     return (slope_value){.row = row};
 }
