@@ -123,7 +123,7 @@ if [ -n "$missing" ]; then
     fi
     say "installing $missing (this takes a minute or two)"
     log=$(mktemp)
-    apt_get="$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120"
+    apt_get="$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0"
     # shellcheck disable=SC2086 # lists of words
     $apt_get update </dev/null >"$log" || say "apt-get update failed; trying with the package lists that are here"
     # shellcheck disable=SC2086
