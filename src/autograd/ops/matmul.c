@@ -221,23 +221,6 @@ static int backward_products(const lab_vjp_call *call, gemm_product *products)
     return count;
 }
 
-/* Whether two places may share memory (both operands came from one tensor): then one product waits for the other. */
-static bool places_meet(const lab_vjp_call *call)
-{
-    const char *begin[2], *end[2];
-    for (int i = 0; i < 2; i++) {
-        const lab_tensor *t = call->places[i].tensor;
-        if (!t || t->numel == 0)
-            return false;
-        int64_t last = 0;
-        for (int axis = 0; axis < t->rank; axis++)
-            last += (t->shape[axis] - 1) * t->strides[axis];
-        begin[i] = t->data;
-        end[i] = t->data + (size_t)(last + 1) * lab_dtype_size(t->dtype);
-    }
-    return begin[0] < end[1] && begin[1] < end[0];
-}
-
 static size_t matmul_backward_scratch(const lab_vjp_call *call)
 {
     gemm_product products[2];
@@ -245,10 +228,7 @@ static size_t matmul_backward_scratch(const lab_vjp_call *call)
     for (int i = 0; i < count; i++)
         if (!lab__gemm_fits(&products[i]))
             return 0;
-    if (!places_meet(call))
-        return lab__gemm_workspace(count, products);
-    size_t first = lab__gemm_workspace(1, &products[0]), second = lab__gemm_workspace(1, &products[1]);
-    return first > second ? first : second;
+    return lab__gemm_workspace(count, products);
 }
 
 static lab_status matmul_backward(lab_vjp_call *call)
@@ -258,16 +238,13 @@ static lab_status matmul_backward(lab_vjp_call *call)
     for (int i = 0; i < count; i++)
         if (!lab__gemm_fits(&products[i]))
             return too_large(call->graph, &products[i]);
-    if (call->grad_out[0]->numel == 0) { /* sums of nothing */
-        for (int i = 0; i < 2; i++)
-            if (call->places[i].tensor && !call->places[i].add)
-                lab__tensor_fill(call->places[i].tensor, 0.0);
-    } else if (places_meet(call)) {
-        lab__gemm_run(1, &products[0], call->scratch);
-        lab__gemm_run(1, &products[1], call->scratch);
-    } else if (count > 0) {
+    if (call->grad_out[0]->numel > 0) {
         lab__gemm_run(count, products, call->scratch);
+        return LAB_OK;
     }
+    for (int i = 0; i < 2; i++) /* sums of nothing */
+        if (call->places[i].tensor && !call->places[i].add)
+            lab__tensor_fill(call->places[i].tensor, 0.0);
     return LAB_OK;
 }
 
