@@ -16,10 +16,11 @@ def undocumented(path):
     """A declaration starts with LAB_API; the line before it must end a comment."""
     lines = path.read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines):
-        if re.match(r"LAB_API\b", line) and not lines[number - 1].rstrip().endswith("*/"):
+        before = lines[number - 1].rstrip() if number else ""
+        if re.match(r"LAB_API\b", line) and not before.endswith("*/"):
             yield f"{path.name}:{number + 1}: no comment before: {line}"
-        if re.search(r"\blab_\w+\s*\([^)]*\)\s*;", line) and re.match(r"\w", line) \
-                and not re.match(r"LAB_API|typedef\b|#", line) and "LAB_API" not in lines[number - 1]:
+        continued = before.startswith("LAB_API") and not before.endswith(";")
+        if re.match(r"(?!LAB_API|typedef|static)\w[^=]*\blab_\w+\s*\([^)]*\)", line) and not continued:
             yield f"{path.name}:{number + 1}: a prototype without LAB_API: {line}"
 
 
