@@ -30,6 +30,9 @@ typedef enum lab_path { LAB_PATH_AUTO = 0, LAB_PATH_COMPOSED, LAB_PATH_FUSED } l
 /** What a query without allowed keys gives: zeros; or, forward only, NaN or the mean of v as other systems do. */
 typedef enum lab_empty_row { LAB_EMPTY_ZERO = 0, LAB_EMPTY_NAN, LAB_EMPTY_UNIFORM } lab_empty_row;
 
+/** Keys and values of one layer, kept from step to step. */
+typedef struct lab_kv_cache lab_kv_cache;
+
 /** Smallest, mean and largest over the rows of a head. */
 typedef struct lab_spread {
     double min, mean, max;
@@ -79,7 +82,9 @@ typedef struct lab_attention_opts {
  * @return      [..., Hq, Tq, dv], owned by g; NULL if the graph has failed (lab_graph_message says why)
  *
  * Differentiable in q, k, v, and in opts' bias, slopes, sink and scale_tensor. A query with no allowed key gives 0.
- * The composed path multiplies v by zeros where a key is forbidden, so it needs finite v there.
+ * A score of -inf forbids its key, whatever made it; a NaN, or +inf, on an allowed key gives NaN in that row alone. The
+ * composed path selects scores, but multiplies v by zeros where a key is forbidden, so it needs finite v there (and
+ * finite q and k for their gradients).
  * Errors: LAB_ERR_SHAPE, LAB_ERR_DTYPE, LAB_ERR_RANGE, LAB_ERR_ARGUMENT; LAB_ERR_UNSUPPORTED names the option.
  * Source: Vaswani et al. 2017, eq. 1.
  */
@@ -94,6 +99,36 @@ LAB_API lab_tensor *lab_attention(lab_graph *g, lab_tensor *q, lab_tensor *k, la
  */
 LAB_API lab_path lab_attention_path(lab_graph *g, lab_tensor *q, lab_tensor *k, lab_tensor *v,
                                     const lab_attention_opts *opts, const char **why);
+
+/**
+ * Attention on sequences of different lengths that lie behind one another, each on its own.
+ *
+ * Alignment, offsets and windows count within a sequence; dropout takes the sequence's number for the batch.
+ *
+ * @param q     [total_q, Hq, d]
+ * @param k, v  [total_k, Hk, d], [total_k, Hk, dv]
+ * @param cu_q  i64 [n + 1], from 0 to total_q, not decreasing: sequence s has the rows cu_q[s] ... cu_q[s + 1] - 1
+ * @param cu_k  likewise for k and v
+ * @param opts  as for lab_attention; offsets are [n], lse is [total_q, Hq]. mask, bias, probs and key_lengths are
+ *              refused (LAB_ERR_UNSUPPORTED).
+ * @return      [total_q, Hq, dv], owned by g; NULL if the graph has failed
+ */
+LAB_API lab_tensor *lab_attention_packed(lab_graph *g, lab_tensor *q, lab_tensor *k, lab_tensor *v, lab_tensor *cu_q,
+                                         lab_tensor *cu_k, const lab_attention_opts *opts);
+
+/**
+ * Which probabilities lab_attention keeps with these options: what dropout draws, made visible.
+ *
+ * The draw at (batch, head, query, key) is a function of opts' seed and stream, and of the query's position: the key of
+ * Philox 4x32-10 is the first two words of Philox(key = seed, counter = (stream, 0, 0)), its counter the low 32 bits of
+ * (batch, head, i + offset, floor(j / 4)), the word j mod 4; its upper 24 bits times 2^-24, compared in double.
+ *
+ * @param opts   dropout, seed, stream; causal, offset, offsets, key_lengths for positions (the latter two are [batch])
+ * @param batch  the product of the batch dimensions; the number of sequences when packed
+ * @return bool [batch, heads, tq, tk], true: kept; owned by g; NULL if the graph has failed
+ */
+LAB_API lab_tensor *lab_dropout_mask(lab_graph *g, const lab_attention_opts *opts, int64_t batch, int64_t heads,
+                                     int64_t tq, int64_t tk);
 
 #ifdef __cplusplus
 }
