@@ -14,7 +14,7 @@ import sys
 
 def count_program(run):
     output = run.get("stdout", "")  # the summaries, which say it all a second time, go to stderr
-    announced = sum(int(n) for n in re.findall(r"\[={10}\] Running (\d+) test", output))
+    announced = sum(int(n) for n in re.findall(r"\[={10}\] (?:.*: )?Running (\d+) test", output))
     good = run["result"] == "OK"
     if announced == 0:
         skipped = run["result"] == "SKIP"
