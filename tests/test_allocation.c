@@ -1,0 +1,239 @@
+/* test_allocation.c - from the second step of a loop on, no malloc at all: not the library's, not anybody's.
+ *
+ * malloc itself is counted, not only the library's hook: by interposing it, or under AddressSanitizer by its hooks.
+ */
+#include <errno.h>
+#include <llmlab.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static atomic_int counting, allocations;
+
+static void note(void)
+{
+    if (atomic_load(&counting))
+        atomic_fetch_add(&allocations, 1);
+}
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#endif
+
+#ifdef SANITIZED
+int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void *, size_t),
+                                              void (*free_hook)(const volatile void *));
+
+static void malloc_hook(const volatile void *memory, size_t bytes)
+{
+    (void)memory;
+    (void)bytes;
+    note();
+}
+
+static void free_hook(const volatile void *memory)
+{
+    (void)memory;
+}
+
+static void watch_malloc(void)
+{
+    assert_true(__sanitizer_install_malloc_and_free_hooks(malloc_hook, free_hook) > 0);
+}
+#else
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t n, size_t bytes);
+void *__libc_realloc(void *memory, size_t bytes);
+void *__libc_memalign(size_t alignment, size_t bytes);
+
+void *malloc(size_t bytes)
+{
+    note();
+    return __libc_malloc(bytes);
+}
+
+void *calloc(size_t n, size_t bytes)
+{
+    note();
+    return __libc_calloc(n, bytes);
+}
+
+void *realloc(void *memory, size_t bytes)
+{
+    note();
+    return __libc_realloc(memory, bytes);
+}
+
+void *memalign(size_t alignment, size_t bytes);
+void *memalign(size_t alignment, size_t bytes)
+{
+    note();
+    return __libc_memalign(alignment, bytes);
+}
+
+void *aligned_alloc(size_t alignment, size_t bytes)
+{
+    return memalign(alignment, bytes);
+}
+
+int posix_memalign(void **memory, size_t alignment, size_t bytes)
+{
+    *memory = memalign(alignment, bytes);
+    return *memory ? 0 : ENOMEM;
+}
+
+static void watch_malloc(void)
+{
+}
+#endif
+
+/* ---- The loops -------------------------------------------------------------------------------------------------------- */
+
+enum { BATCH = 48, WIDTH = 64, HIDDEN = 96, PARAMETERS = 4 };
+
+typedef struct model {
+    lab_tensor *parameters[PARAMETERS]; /* w1 [WIDTH, HIDDEN], b1, w2 [HIDDEN, WIDTH], b2 */
+    lab_tensor *input;
+    bool checkpointed;
+} model;
+
+static void model_make(model *m, bool checkpointed)
+{
+    const int64_t shapes[PARAMETERS][2] = {{WIDTH, HIDDEN}, {1, HIDDEN}, {HIDDEN, WIDTH}, {1, WIDTH}};
+    m->checkpointed = checkpointed;
+    lab_graph *g = lab_graph_create(NULL);
+    for (int i = 0; i < PARAMETERS; i++) {
+        lab_tensor *draw = lab_mul_scalar(g, lab_randn(g, LAB_F32, 2, shapes[i], (uint64_t)i + 1), 0.1);
+        assert_int_equal(lab_tensor_clone(&m->parameters[i], draw), LAB_OK);
+        assert_int_equal(lab_tensor_require_grad(m->parameters[i], true), LAB_OK);
+    }
+    assert_int_equal(lab_tensor_clone(&m->input, lab_randn(g, LAB_F32, 2, (int64_t[]){BATCH, WIDTH}, 9)), LAB_OK);
+    lab_graph_destroy(&g);
+}
+
+static void model_free(model *m)
+{
+    for (int i = 0; i < PARAMETERS; i++)
+        lab_tensor_destroy(&m->parameters[i]);
+    lab_tensor_destroy(&m->input);
+}
+
+static lab_tensor *hidden_layer(lab_graph *g, lab_tensor **xs, void *ctx)
+{
+    model *m = ctx;
+    lab_tensor *h = lab_add(g, lab_matmul(g, xs[0], m->parameters[0]), m->parameters[1]);
+    lab_tensor *halves[] = {lab_slice(g, h, 1, 0, HIDDEN / 2, 1), lab_slice(g, h, 1, HIDDEN / 2, HIDDEN, 1)};
+    return lab_gelu(g, lab_softmax(g, lab_concat(g, 2, halves, 1), -1), LAB_GELU_TANH);
+}
+
+static lab_tensor *loss(lab_graph *g, model *m)
+{
+    lab_tensor *x = m->input;
+    lab_tensor *h = m->checkpointed ? lab_checkpoint(g, hidden_layer, 1, &x, m) : hidden_layer(g, &x, m);
+    lab_tensor *y = lab_add(g, lab_matmul(g, h, m->parameters[2]), m->parameters[3]);
+    return lab_add(g, lab_mean_all(g, lab_mul(g, y, y)), lab_mean_all(g, lab_logsumexp(g, y, 1, false)));
+}
+
+/* A step of plain gradient descent by hand. */
+static void step(lab_graph *g, model *m)
+{
+    lab_graph_reset(g);
+    lab_backward(g, loss(g, m));
+    for (int i = 0; i < PARAMETERS; i++) {
+        float *p = lab_tensor_data(m->parameters[i]);
+        const float *d = lab_tensor_data(lab_tensor_grad(m->parameters[i]));
+        for (int64_t j = 0; d && j < lab_tensor_numel(m->parameters[i]); j++)
+            p[j] -= 0.01f * d[j];
+        lab_tensor_touch(m->parameters[i]);
+        lab_tensor_clear_grad(m->parameters[i]);
+    }
+}
+
+static void count_steps(bool checkpointed, int threads)
+{
+    model m;
+    watch_malloc();
+    model_make(&m, checkpointed);
+    assert_int_equal(lab_set_threads(threads), LAB_OK);
+    lab_graph *g = lab_graph_create(NULL);
+    step(g, &m);
+    atomic_store(&allocations, 0);
+    atomic_store(&counting, 1);
+    for (int i = 0; i < 5; i++)
+        step(g, &m);
+    atomic_store(&counting, 0);
+    assert_int_equal(lab_graph_status(g), LAB_OK);
+    assert_int_equal(atomic_load(&allocations), 0);
+    lab_graph_destroy(&g);
+    model_free(&m);
+    assert_int_equal(lab_set_threads(0), LAB_OK);
+}
+
+static void a_training_loop_calls_no_malloc_after_its_first_step(void **state)
+{
+    (void)state;
+    count_steps(false, 1);
+    count_steps(false, 3);
+}
+
+static void a_loop_with_checkpoints_calls_no_malloc_after_its_first_step(void **state)
+{
+    (void)state;
+    count_steps(true, 1);
+}
+
+static void a_loop_with_second_derivatives_calls_no_malloc_after_its_first_step(void **state)
+{
+    (void)state;
+    model m;
+    watch_malloc();
+    model_make(&m, false);
+    lab_graph *g = lab_graph_create(NULL);
+    for (int i = 0; i < 4; i++) {
+        atomic_store(&allocations, 0);
+        atomic_store(&counting, i > 0);
+        lab_graph_reset(g);
+        lab_tensor *first, *second;
+        lab_grad(g, loss(g, &m), NULL, 1, &m.parameters[0], &first, &(lab_grad_opts){.create_graph = true});
+        lab_grad(g, lab_sum_all(g, lab_mul(g, first, first)), NULL, 1, &m.parameters[0], &second, NULL);
+        atomic_store(&counting, 0);
+        assert_int_equal(lab_graph_status(g), LAB_OK);
+        assert_int_equal(atomic_load(&allocations), 0);
+    }
+    lab_graph_destroy(&g);
+    model_free(&m);
+}
+
+static void the_counter_counts(void **state)
+{
+    (void)state;
+    watch_malloc();
+    atomic_store(&allocations, 0);
+    atomic_store(&counting, 1);
+    lab_graph *g = lab_graph_create(NULL);
+    lab_full(g, LAB_F32, 1, (int64_t[]){1 << 20}, 1);
+    atomic_store(&counting, 0);
+    assert_true(atomic_load(&allocations) >= 2);
+    lab_graph_destroy(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_counter_counts),
+        cmocka_unit_test(a_training_loop_calls_no_malloc_after_its_first_step),
+        cmocka_unit_test(a_loop_with_checkpoints_calls_no_malloc_after_its_first_step),
+        cmocka_unit_test(a_loop_with_second_derivatives_calls_no_malloc_after_its_first_step),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
