@@ -1,7 +1,7 @@
 /* axes.c - the check of an axis, and headers that show a tensor in another shape. */
 #include "axes.h"
 
-bool lab__take_shape(lab_graph *g, const char *name, shape_attrs *attrs, int rank, const int64_t *shape)
+bool lab__take_shape(lab_graph *g, const char *name, shape_attrs *attrs, int rank, const int64_t *shape, int64_t least)
 {
     if (!lab__healthy(g))
         return false;
@@ -9,12 +9,13 @@ bool lab__take_shape(lab_graph *g, const char *name, shape_attrs *attrs, int ran
         lab__refuse(g, name, LAB_ERR_RANGE, "rank %d, must be 0 to %d", rank, LAB_MAX_RANK);
     else if (rank > 0 && !shape)
         lab__refuse(g, name, LAB_ERR_ARGUMENT, "shape is NULL");
-    if (!lab__healthy(g))
-        return false;
     *attrs = (shape_attrs){.rank = rank};
-    if (rank > 0)
-        memcpy(attrs->shape, shape, (size_t)rank * sizeof *shape);
-    return true;
+    for (int i = 0; i < rank && lab__healthy(g); i++) {
+        attrs->shape[i] = shape[i];
+        if (shape[i] < least)
+            lab__refuse(g, name, LAB_ERR_RANGE, "a size in %s is negative", lab__shape_text(rank, shape));
+    }
+    return lab__healthy(g);
 }
 
 lab_status lab__require_axis(lab_op_call *call, int axis)

@@ -25,8 +25,9 @@ typedef struct shape_attrs {
     int64_t shape[LAB_MAX_RANK];
 } shape_attrs;
 
-/* Copies a shape of the caller's into attributes; false (and g has failed) if there is none to copy. */
-bool lab__take_shape(lab_graph *g, const char *name, shape_attrs *attrs, int rank, const int64_t *shape);
+/* Copies a shape of the caller's, sizes of `least` and more, into attributes; false (and g has failed) if it is none.
+ */
+bool lab__take_shape(lab_graph *g, const char *name, shape_attrs *attrs, int rank, const int64_t *shape, int64_t least);
 
 /* Fails with LAB_ERR_RANGE unless operand 0 has the axis. */
 lab_status lab__require_axis(lab_op_call *call, int axis);

@@ -89,7 +89,7 @@ lab_tensor *lab_concat(lab_graph *g, int n, lab_tensor **xs, int axis)
     if (!lab__healthy(g))
         return NULL;
     if (n < 1)
-        return lab__refuse(g, "concat", LAB_ERR_RANGE, "%d operands, must be at least 1", n);
+        return lab__refuse(g, "concat", LAB_ERR_ARGUMENT, "%d operands, must be at least 1", n);
     if (!xs)
         return lab__refuse(g, "concat", LAB_ERR_ARGUMENT, "xs is NULL");
     axis_attrs attrs = {.axis = axis};

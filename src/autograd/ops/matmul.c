@@ -43,8 +43,9 @@ static lab_status matmul_shape(lab_op_call *call)
     if (status != LAB_OK)
         return status;
     if (a->rank == 0 || b->rank == 0)
-        return lab_graph_fail(call->graph, LAB_ERR_SHAPE,
-                              "operand %d has no axes; a product needs at least one of each", a->rank == 0 ? 1 : 2);
+        return lab_graph_fail(call->graph, LAB_ERR_SHAPE, "%s @ %s: the %s operand has no axis to multiply along",
+                              lab__shape_text(a->rank, a->shape), lab__shape_text(b->rank, b->shape),
+                              a->rank == 0 ? "first" : "second");
     product_sizes s;
     size_up(&s, a, b);
     int64_t inner = b->shape[s.columns ? b->rank - 2 : 0];

@@ -41,7 +41,7 @@ static lab_status reduce_shape(lab_op_call *call)
             return status;
         for (int j = 0; j < i; j++)
             if (lab__axis(rank, attrs->axes[j]) == lab__axis(rank, attrs->axes[i]))
-                return lab_graph_fail(call->graph, LAB_ERR_RANGE, "axis %d is given twice", attrs->axes[i]);
+                return lab_graph_fail(call->graph, LAB_ERR_ARGUMENT, "axis %d is given twice", attrs->axes[i]);
     }
     lab__shape_without(call, reduced_axes(attrs, rank), attrs && attrs->keep);
     return LAB_OK;
@@ -389,7 +389,8 @@ static lab_status sum_backward(lab_vjp_call *call)
 static double mean_factor(const lab_vjp_call *call)
 {
     const lab_tensor *x = call->in[0];
-    return 1.0 / (double)number_summed(x, reduced_axes(call->attrs, x->rank));
+    int64_t number = number_summed(x, reduced_axes(call->attrs, x->rank));
+    return number > 0 ? 1.0 / (double)number : 0.0;
 }
 
 static lab_status mean_vjp(lab_graph *g, lab_vjp_call *call)

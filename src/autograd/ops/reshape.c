@@ -7,29 +7,31 @@
 
 static const lab_reads reads_nothing[] = {{0}};
 
-/* The shape asked for, a -1 in it replaced by what numel leaves for it; false if nothing fits. */
-static bool complete_shape(const shape_attrs *attrs, int64_t numel, int64_t *shape)
+/* The shape asked for, a -1 in it replaced by what numel leaves for it; or what is wrong with it. */
+static lab_status complete_shape(const shape_attrs *attrs, int64_t numel, int64_t *shape)
 {
     int open = -1;
     int64_t known = 1;
-    bool empty = false;
+    bool empty = false, overflow = false;
     for (int i = 0; i < attrs->rank; i++) {
         shape[i] = attrs->shape[i];
-        if (shape[i] == -1 && open < 0)
+        if (shape[i] == -1 && open >= 0)
+            return LAB_ERR_ARGUMENT;
+        if (shape[i] == -1)
             open = i;
-        else if (shape[i] < 0)
-            return false;
         else if (shape[i] == 0)
             empty = true;
-        else if (__builtin_mul_overflow(known, shape[i], &known))
-            return false;
+        else
+            overflow = overflow || __builtin_mul_overflow(known, shape[i], &known);
     }
-    if (empty)
-        return open < 0 && numel == 0;
-    if (open < 0)
-        return known == numel;
-    shape[open] = numel / known;
-    return numel % known == 0;
+    if (overflow)
+        return LAB_ERR_RANGE;
+    if (open >= 0 && !empty) {
+        shape[open] = numel / known;
+        known *= shape[open];
+    }
+    bool fits = empty ? numel == 0 && open < 0 : numel == known;
+    return fits ? LAB_OK : LAB_ERR_SHAPE;
 }
 
 static lab_status reshape_shape(lab_op_call *call)
@@ -39,10 +41,16 @@ static lab_status reshape_shape(lab_op_call *call)
     lab_spec *y = &call->specs[0];
     y->dtype = x->dtype;
     y->rank = attrs->rank;
-    if (complete_shape(attrs, x->numel, y->shape))
-        return LAB_OK;
-    return lab_graph_fail(call->graph, LAB_ERR_SHAPE, "%s does not fit the %lld elements of %s",
-                          lab__shape_text(attrs->rank, attrs->shape), (long long)x->numel, lab__tensor_text(x));
+    lab_status status = complete_shape(attrs, x->numel, y->shape);
+    const char *asked = lab__shape_text(attrs->rank, attrs->shape);
+    if (status == LAB_ERR_ARGUMENT)
+        return lab_graph_fail(call->graph, status, "more than one size is left open (-1) in %s", asked);
+    if (status == LAB_ERR_RANGE)
+        return lab_graph_fail(call->graph, status, "%s has more elements than can be counted", asked);
+    if (status == LAB_ERR_SHAPE)
+        return lab_graph_fail(call->graph, status, "%s does not fit the %lld elements of %s", asked,
+                              (long long)x->numel, lab__tensor_text(x));
+    return LAB_OK;
 }
 
 /* Strides by which `shape` walks x's elements in row-major order, if there are such. Runs of x's axes that continue
@@ -88,7 +96,7 @@ static bool reshape_view(const lab_op_call *call, lab_view *view)
     const shape_attrs *attrs = call->attrs;
     int64_t shape[LAB_MAX_RANK];
     view->offset = 0;
-    return complete_shape(attrs, call->in[0]->numel, shape) &&
+    return complete_shape(attrs, call->in[0]->numel, shape) == LAB_OK &&
            reshaped_strides(call->in[0], attrs->rank, shape, view->strides);
 }
 
@@ -167,7 +175,7 @@ const lab_op lab__op_reshape = {
 lab_tensor *lab_reshape(lab_graph *g, lab_tensor *x, int rank, const int64_t *shape)
 {
     shape_attrs attrs;
-    return lab__take_shape(g, "reshape", &attrs, rank, shape)
+    return lab__take_shape(g, "reshape", &attrs, rank, shape, -1)
                ? lab__apply1(g, &lab__op_reshape, &attrs, sizeof attrs, x)
                : NULL;
 }

@@ -46,7 +46,7 @@ static lab_status permute_shape(lab_op_call *call)
             return status;
         int axis = lab__axis(x->rank, attrs->axes[i]);
         if (seen >> axis & 1)
-            return lab_graph_fail(call->graph, LAB_ERR_RANGE, "axis %d appears twice among the axes for %s", axis,
+            return lab_graph_fail(call->graph, LAB_ERR_ARGUMENT, "axis %d appears twice among the axes for %s", axis,
                                   lab__tensor_text(x));
         seen |= 1u << axis;
         call->specs[0].shape[i] = x->shape[axis];
@@ -224,7 +224,7 @@ static lab_status slice_vjp(lab_graph *g, lab_vjp_call *call)
     const lab_tensor *x = call->in[0];
     lab_tensor *dy = call->grad_out[0];
     range r = range_of(call->attrs, x);
-    if (r.step == 1) {
+    if (r.step == 1 || r.count <= 1) {
         lab_tensor *parts[] = {zeros_beside(g, x, r.axis, r.start), dy,
                                zeros_beside(g, x, r.axis, x->shape[r.axis] - r.start - r.count)};
         call->grad_in[0] = lab_concat(g, 3, parts, r.axis);
@@ -290,7 +290,7 @@ static lab_status broadcast_shape(lab_op_call *call)
     for (int i = 0; i < attrs->rank; i++) {
         int axis = i - (attrs->rank - x->rank); /* of x; below 0: a new one */
         y->shape[i] = attrs->shape[i];
-        fits = fits && y->shape[i] >= 0 && (axis < 0 || x->shape[axis] == 1 || x->shape[axis] == y->shape[i]);
+        fits = fits && (axis < 0 || x->shape[axis] == 1 || x->shape[axis] == y->shape[i]);
     }
     if (fits)
         return LAB_OK;
@@ -341,7 +341,7 @@ const lab_op lab__op_broadcast_to = {
 lab_tensor *lab_broadcast_to(lab_graph *g, lab_tensor *x, int rank, const int64_t *shape)
 {
     shape_attrs attrs;
-    return lab__take_shape(g, "broadcast_to", &attrs, rank, shape)
+    return lab__take_shape(g, "broadcast_to", &attrs, rank, shape, 0)
                ? lab__apply1(g, &lab__op_broadcast_to, &attrs, sizeof attrs, x)
                : NULL;
 }
