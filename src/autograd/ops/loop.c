@@ -7,7 +7,7 @@
 
 /* A piece is about 20 us of work, but never more data than a core's own cache holds, nor less than is worth handing
  * over. Multiples of 64 elements, so that cuts in a row fall on cache lines. */
-enum { PIECE_TENTHS = 200000, PIECE_MOST = 65536, PIECE_LEAST = 1024 };
+enum { PIECE_TENTHS = 200000, PIECE_MOST = 65536, PIECE_LEAST = 1024, STRIP = 64 };
 
 /* One axis of all operands. Strides in elements. */
 typedef struct axis {
@@ -105,22 +105,24 @@ void lab__loop_make_axis(loop *l, int operands, const lab_tensor *const *tensors
 
 /* ---- Running ----------------------------------------------------------------------------------------------------- */
 
-/* Either a piece is `rows` whole rows, or a row is `segments` pieces of `segment` elements. */
+/* Either a piece is `rows` whole rows, or a row is `segments` pieces of `segment` elements. Rows are walked in strips
+ * of `strip` elements. */
 typedef struct run {
     const loop *l;
     loop_body body;
     void *context;
-    int64_t rows, segment, segments;
+    int64_t rows, segment, segments, strip;
 } run;
 
-static void run_rows(const run *r, int64_t first, int64_t count)
+/* Elements [start, start + n) of `count` rows. */
+static void run_strip(const run *r, int64_t first, int64_t count, int64_t start, int64_t n)
 {
     const loop *l = r->l;
     char *data[LOOP_MAX_OPERANDS] = {0};
     int64_t index[LAB_MAX_RANK];
     int64_t rest = first;
     for (int k = 0; k < l->operands; k++)
-        data[k] = l->data[k];
+        data[k] = l->data[k] + start * l->inner_stride[k] * l->element[k];
     for (int i = l->rank - 1; i >= 0; i--) {
         index[i] = rest % l->shape[i];
         rest /= l->shape[i];
@@ -128,7 +130,7 @@ static void run_rows(const run *r, int64_t first, int64_t count)
             data[k] += index[i] * l->strides[k][i];
     }
     for (;;) {
-        r->body(r->context, l->inner, data, l->inner_stride);
+        r->body(r->context, n, data, l->inner_stride);
         if (--count == 0)
             return;
         for (int i = l->rank - 1; i >= 0; i--) {
@@ -142,32 +144,28 @@ static void run_rows(const run *r, int64_t first, int64_t count)
     }
 }
 
-static void run_segment(const run *r, int64_t row, int64_t start)
-{
-    const loop *l = r->l;
-    char *data[LOOP_MAX_OPERANDS] = {0};
-    for (int k = 0; k < l->operands; k++) {
-        int64_t rest = row;
-        data[k] = l->data[k] + start * l->inner_stride[k] * l->element[k];
-        for (int i = l->rank - 1; i >= 0; i--) {
-            data[k] += rest % l->shape[i] * l->strides[k][i];
-            rest /= l->shape[i];
-        }
-    }
-    int64_t left = l->inner - start;
-    r->body(r->context, left < r->segment ? left : r->segment, data, l->inner_stride);
-}
-
 static void run_piece(void *context, int64_t piece, int worker)
 {
     const run *r = context;
+    int64_t first = piece / r->segments * r->rows, rows = r->l->rows - first;
+    int64_t start = piece % r->segments * r->segment, end = start + r->segment;
     (void)worker;
-    if (r->segments > 1) {
-        run_segment(r, piece / r->segments, piece % r->segments * r->segment);
-    } else {
-        int64_t first = piece * r->rows, left = r->l->rows - first;
-        run_rows(r, first, left < r->rows ? left : r->rows);
-    }
+    if (rows > r->rows)
+        rows = r->rows;
+    if (end > r->l->inner)
+        end = r->l->inner;
+    for (; start < end; start += r->strip)
+        run_strip(r, first, rows, start, end - start < r->strip ? end - start : r->strip);
+}
+
+/* An operand that lies across the rows (a transposed view): the next row reads the cache lines that this row has
+ * fetched, so strips must be short enough for them to stay. */
+static bool lies_across(const loop *l)
+{
+    for (int k = 1; k < l->operands; k++)
+        if (l->rank > 0 && l->inner_stride[k] > 1 && l->strides[k][l->rank - 1] == l->element[k])
+            return true;
+    return false;
 }
 
 static int64_t piece_elements(int cost)
@@ -181,7 +179,8 @@ static void run_loop(const loop *l, int cost, loop_body body, void *context, boo
     if (l->rows == 0)
         return;
     int64_t most = piece_elements(cost);
-    run r = {.l = l, .body = body, .context = context, .rows = 1, .segment = l->inner, .segments = 1};
+    run r = {
+        .l = l, .body = body, .context = context, .rows = 1, .segment = l->inner, .segments = 1, .strip = l->inner};
     int64_t pieces = l->rows;
     if (cut_rows && l->inner > most) {
         r.segment = most;
@@ -191,6 +190,8 @@ static void run_loop(const loop *l, int cost, loop_body body, void *context, boo
         r.rows = most / l->inner;
         pieces = (l->rows + r.rows - 1) / r.rows;
     }
+    if (cut_rows && lies_across(l))
+        r.strip = STRIP;
     if (pieces == 1)
         run_piece(&r, 0, 0);
     else

@@ -17,13 +17,63 @@
 
 /* Every op of the engine, in the order of api.md: X(name) stands for `const lab_op lab__op_name`. */
 #define LAB_OP_LIST(X)                                                                                                 \
-    X(add) X(sub) X(mul) X(div) X(neg) X(add_scalar) X(mul_scalar) X(exp) X(log) X(sqrt) X(rsqrt) X(tanh) X(sigmoid)   \
-    X(erf) X(relu) X(gelu) X(silu) X(pow_scalar) X(abs) X(sin) X(cos) X(maximum) X(minimum)                            \
-    X(equal) X(less) X(less_equal) X(logical_and) X(logical_or) X(logical_not) X(where) X(matmul)                      \
-    X(sum) X(mean) X(max) X(argmax) X(sum_all) X(mean_all) X(softmax) X(log_softmax) X(logsumexp)                      \
-    X(reshape) X(transpose) X(permute) X(slice) X(concat) X(broadcast_to) X(cast) X(contiguous)                        \
-    X(gather_rows) X(take_along_axis) X(scatter_add_along_axis) X(index_add)                                           \
-    X(constant) X(full) X(arange) X(randn) X(rand)
+    X(add)                                                                                                             \
+    X(sub)                                                                                                             \
+    X(mul)                                                                                                             \
+    X(div)                                                                                                             \
+    X(neg)                                                                                                             \
+    X(add_scalar)                                                                                                      \
+    X(mul_scalar)                                                                                                      \
+    X(exp)                                                                                                             \
+    X(log)                                                                                                             \
+    X(sqrt)                                                                                                            \
+    X(rsqrt)                                                                                                           \
+    X(tanh)                                                                                                            \
+    X(sigmoid)                                                                                                         \
+    X(erf)                                                                                                             \
+    X(relu)                                                                                                            \
+    X(gelu)                                                                                                            \
+    X(silu)                                                                                                            \
+    X(pow_scalar)                                                                                                      \
+    X(abs)                                                                                                             \
+    X(sin)                                                                                                             \
+    X(cos)                                                                                                             \
+    X(maximum)                                                                                                         \
+    X(minimum)                                                                                                         \
+    X(equal)                                                                                                           \
+    X(less)                                                                                                            \
+    X(less_equal)                                                                                                      \
+    X(logical_and)                                                                                                     \
+    X(logical_or)                                                                                                      \
+    X(logical_not)                                                                                                     \
+    X(where)                                                                                                           \
+    X(matmul)                                                                                                          \
+    X(sum)                                                                                                             \
+    X(mean)                                                                                                            \
+    X(max)                                                                                                             \
+    X(argmax)                                                                                                          \
+    X(sum_all)                                                                                                         \
+    X(mean_all)                                                                                                        \
+    X(softmax)                                                                                                         \
+    X(log_softmax)                                                                                                     \
+    X(logsumexp)                                                                                                       \
+    X(reshape)                                                                                                         \
+    X(transpose)                                                                                                       \
+    X(permute)                                                                                                         \
+    X(slice)                                                                                                           \
+    X(concat)                                                                                                          \
+    X(broadcast_to)                                                                                                    \
+    X(cast)                                                                                                            \
+    X(contiguous)                                                                                                      \
+    X(gather_rows)                                                                                                     \
+    X(take_along_axis)                                                                                                 \
+    X(scatter_add_along_axis)                                                                                          \
+    X(index_add)                                                                                                       \
+    X(constant)                                                                                                        \
+    X(full)                                                                                                            \
+    X(arange)                                                                                                          \
+    X(randn)                                                                                                           \
+    X(rand)
 
 #define LAB_OP_DECLARE(name) extern const lab_op lab__op_##name;
 LAB_OP_LIST(LAB_OP_DECLARE)
@@ -34,17 +84,15 @@ extern const lab_op *const lab__op_table[];
 
 /* ---- Shape rules and checks (each fails the graph with a sentence and returns its status) ----------------------- */
 
-lab_status lab__shape_same(lab_op_call *call);            /* result 0 as operand 0 */
-lab_status lab__shape_broadcast(lab_op_call *call);       /* operands of one dtype, broadcast; result of that dtype */
-lab_status lab__shape_compare(lab_op_call *call);         /* the same, result bool */
+lab_status lab__shape_same(lab_op_call *call);      /* result 0 as operand 0 */
+lab_status lab__shape_broadcast(lab_op_call *call); /* operands of one dtype, broadcast; result of that dtype */
+lab_status lab__shape_compare(lab_op_call *call);   /* the same, result bool */
 
 enum { ALLOW_FLOAT = 1, ALLOW_I64 = 2, ALLOW_BOOL = 4, ALLOW_ANY = 7 };
 lab_status lab__require_dtype(lab_op_call *call, int operand, int allowed);
 lab_status lab__require_same_dtype(lab_op_call *call, int operand_a, int operand_b);
 /* Broadcasts shape `b` into `rank`/`shape` in place; false if they do not fit. */
 bool lab__broadcast_shapes(int *rank, int64_t *shape, int rank_b, const int64_t *shape_b);
-/* Checks the result's size in bytes for overflow. */
-lab_status lab__require_size(lab_op_call *call, int result);
 /* One operation per element of result 0. */
 double lab__flops_elementwise(const lab_op_call *call);
 /* Whether a number can be an i64 without loss. */
@@ -62,13 +110,13 @@ enum { LOOP_MAX_OPERANDS = 4 };
 /* An iteration over up to four tensors of (broadcast) equal shape: rows along one inner axis, the rest outside. */
 typedef struct loop {
     int operands;
-    int64_t inner;                             /* length of a row */
-    int64_t inner_stride[LOOP_MAX_OPERANDS];   /* in elements */
-    int rank;                                  /* of the outer axes */
+    int64_t inner;                           /* length of a row */
+    int64_t inner_stride[LOOP_MAX_OPERANDS]; /* in elements */
+    int rank;                                /* of the outer axes */
     int64_t shape[LAB_MAX_RANK];
     int64_t strides[LOOP_MAX_OPERANDS][LAB_MAX_RANK]; /* in bytes */
     char *data[LOOP_MAX_OPERANDS];
-    int element[LOOP_MAX_OPERANDS];            /* bytes of one element */
+    int element[LOOP_MAX_OPERANDS]; /* bytes of one element */
     int64_t rows;
 } loop;
 
@@ -87,8 +135,8 @@ void lab__loop_run(const loop *l, int cost, loop_body body, void *context);
 /* The same with whole rows only. */
 void lab__loop_run_rows(const loop *l, int cost, loop_body body, void *context);
 
-/* y = kernel(x...) over tensors of any strides; the operands are broadcast to y. Nothing is allocated. KERNEL_COPY takes
- * any dtype, the others float. */
+/* y = kernel(x...) over tensors of any strides; the operands are broadcast to y. Nothing is allocated. KERNEL_COPY
+ * takes any dtype, the others float. */
 void lab__map_unary(kernel_unary op, lab_tensor *y, const lab_tensor *x, double parameter);
 void lab__map_binary(kernel_binary op, lab_tensor *y, const lab_tensor *a, const lab_tensor *b); /* float and i64 */
 void lab__map_where(lab_tensor *y, const lab_tensor *condition, const lab_tensor *a, const lab_tensor *b);

@@ -50,17 +50,6 @@ lab_status lab__require_same_dtype(lab_op_call *call, int operand_a, int operand
                           lab__tensor_text(a), position_of(operand_b), lab__tensor_text(b));
 }
 
-lab_status lab__require_size(lab_op_call *call, int result)
-{
-    const lab_spec *spec = &call->specs[result];
-    int64_t numel;
-    size_t bytes;
-    if (lab__shape_bytes(spec->dtype, spec->rank, spec->shape, &numel, &bytes))
-        return LAB_OK;
-    return lab_graph_fail(call->graph, LAB_ERR_RANGE, "a result of %s %s has more bytes than can be counted",
-                          lab_dtype_name(spec->dtype), lab__shape_text(spec->rank, spec->shape));
-}
-
 bool lab__broadcast_shapes(int *rank, int64_t *shape, int rank_b, const int64_t *shape_b)
 {
     int grown = rank_b - *rank;
@@ -100,7 +89,7 @@ static lab_status broadcast_all(lab_op_call *call)
     spec_as(spec, call->in[0]);
     for (int i = 1; i < call->n_in; i++) {
         const lab_tensor *b = call->in[i];
-        if (lab__same_shape(call->in[0], b) && i == 1)
+        if (i == 1 && lab__same_shape(call->in[0], b))
             continue;
         lab_spec before = *spec;
         if (!lab__broadcast_shapes(&spec->rank, spec->shape, b->rank, b->shape))
@@ -118,9 +107,7 @@ lab_status lab__shape_broadcast(lab_op_call *call)
     lab_status status = LAB_OK;
     for (int i = 1; i < call->n_in && status == LAB_OK; i++)
         status = lab__require_same_dtype(call, 0, i);
-    if (status == LAB_OK)
-        status = broadcast_all(call);
-    return status == LAB_OK ? lab__require_size(call, 0) : status;
+    return status == LAB_OK ? broadcast_all(call) : status;
 }
 
 lab_status lab__shape_compare(lab_op_call *call)
