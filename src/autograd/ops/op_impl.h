@@ -16,64 +16,16 @@
 #include "llmlab/ops.h"
 
 /* Every op of the engine, in the order of api.md: X(name) stands for `const lab_op lab__op_name`. */
+/* clang-format off */
 #define LAB_OP_LIST(X)                                                                                                 \
-    X(add)                                                                                                             \
-    X(sub)                                                                                                             \
-    X(mul)                                                                                                             \
-    X(div)                                                                                                             \
-    X(neg)                                                                                                             \
-    X(add_scalar)                                                                                                      \
-    X(mul_scalar)                                                                                                      \
-    X(exp)                                                                                                             \
-    X(log)                                                                                                             \
-    X(sqrt)                                                                                                            \
-    X(rsqrt)                                                                                                           \
-    X(tanh)                                                                                                            \
-    X(sigmoid)                                                                                                         \
-    X(erf)                                                                                                             \
-    X(relu)                                                                                                            \
-    X(gelu)                                                                                                            \
-    X(silu)                                                                                                            \
-    X(pow_scalar)                                                                                                      \
-    X(abs)                                                                                                             \
-    X(sin)                                                                                                             \
-    X(cos)                                                                                                             \
-    X(maximum)                                                                                                         \
-    X(minimum)                                                                                                         \
-    X(equal)                                                                                                           \
-    X(less)                                                                                                            \
-    X(less_equal)                                                                                                      \
-    X(logical_and)                                                                                                     \
-    X(logical_or)                                                                                                      \
-    X(logical_not)                                                                                                     \
-    X(where)                                                                                                           \
-    X(matmul)                                                                                                          \
-    X(sum)                                                                                                             \
-    X(mean)                                                                                                            \
-    X(max)                                                                                                             \
-    X(argmax)                                                                                                          \
-    X(sum_all)                                                                                                         \
-    X(mean_all)                                                                                                        \
-    X(softmax)                                                                                                         \
-    X(log_softmax)                                                                                                     \
-    X(logsumexp)                                                                                                       \
-    X(reshape)                                                                                                         \
-    X(transpose)                                                                                                       \
-    X(permute)                                                                                                         \
-    X(slice)                                                                                                           \
-    X(concat)                                                                                                          \
-    X(broadcast_to)                                                                                                    \
-    X(cast)                                                                                                            \
-    X(contiguous)                                                                                                      \
-    X(gather_rows)                                                                                                     \
-    X(take_along_axis)                                                                                                 \
-    X(scatter_add_along_axis)                                                                                          \
-    X(index_add)                                                                                                       \
-    X(constant)                                                                                                        \
-    X(full)                                                                                                            \
-    X(arange)                                                                                                          \
-    X(randn)                                                                                                           \
-    X(rand)
+    X(add) X(sub) X(mul) X(div) X(neg) X(add_scalar) X(mul_scalar) X(exp) X(log) X(sqrt) X(rsqrt) X(tanh) X(sigmoid)   \
+    X(erf) X(relu) X(gelu) X(silu) X(pow_scalar) X(abs) X(sin) X(cos) X(maximum) X(minimum)                            \
+    X(equal) X(less) X(less_equal) X(logical_and) X(logical_or) X(logical_not) X(where) X(matmul)                      \
+    X(sum) X(mean) X(max) X(argmax) X(sum_all) X(mean_all) X(softmax) X(log_softmax) X(logsumexp)                      \
+    X(reshape) X(transpose) X(permute) X(slice) X(concat) X(broadcast_to) X(cast) X(contiguous)                        \
+    X(gather_rows) X(take_along_axis) X(scatter_add_along_axis) X(index_add)                                           \
+    X(constant) X(full) X(arange) X(randn) X(rand)
+/* clang-format on */
 
 #define LAB_OP_DECLARE(name) extern const lab_op lab__op_##name;
 LAB_OP_LIST(LAB_OP_DECLARE)
