@@ -52,15 +52,13 @@ typedef struct case_args {
     int64_t numbers[LAB_MAX_RANK];
     bool keep;
     lab_dtype dtype;
-    bool real; /* dtype is the run's */
 } case_args;
 
 enum {
     ELEMENTWISE = 1, /* works on any shapes that broadcast; `element` is its reference */
     BY_LARGEST = 2,  /* ulps count at the tensor's largest entry, not at each entry */
     LARGE = 4,       /* big enough to be cut into pieces; too big for differences */
-    SMOOTH_ONLY = 8, /* the result is rounded coarser than the operand: no numeric derivative */
-    NO_VIEWS = 16    /* the operands' layout is what the variant is about */
+    COARSE = 8       /* the result may be rounded coarser than the operand: no numeric derivative */
 };
 
 typedef struct op_case {

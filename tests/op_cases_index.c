@@ -81,7 +81,8 @@ static lab_tensor *build_index_add(lab_graph *g, lab_tensor **xs, const op_case 
 #define TAKE_ALONG_AXIS \
     .op = "take_along_axis", .build = build_take_along_axis, .reference = reference_take_along_axis, .n_inputs = 2
 #define SCATTER_ADD_ALONG_AXIS \
-    .op = "scatter_add_along_axis", .build = build_scatter_add_along_axis, .reference = reference_scatter_add_along_axis, .n_inputs = 3
+    .op = "scatter_add_along_axis", .build = build_scatter_add_along_axis, \
+    .reference = reference_scatter_add_along_axis, .n_inputs = 3
 #define INDEX_ADD .op = "index_add", .build = build_index_add, .reference = reference_index_add, .n_inputs = 3
 
 const op_case op_cases_index[] = {
@@ -145,7 +146,8 @@ const op_case op_cases_index[] = {
      .in = {{REAL, ANY, -3, 3, 3, {2, 4, 3}}, {WHOLE, ANY, 0, 4, 3, {2, 5, 3}}, {REAL, ANY, -3, 3, 3, {2, 5, 3}}},
      .args = {.axes = {1}}, .derivatives = 2, .ulps = {4, 4}, .flags = BY_LARGEST},
     {SCATTER_ADD_ALONG_AXIS, .variant = "vector",
-     .in = {{REAL, ANY, -3, 3, 1, {3}}, {WHOLE, ANY, 0, 3, 1, {7}}, {REAL, ANY, -3, 3, 1, {7}}}, .args = {.axes = {0}},
+     .in = {{REAL, ANY, -3, 3, 1, {3}}, {WHOLE, ANY, 0, 3, 1, {7}},
+            {REAL, ANY, -3, 3, 1, {7}}}, .args = {.axes = {0}},
      .derivatives = 2, .ulps = {4, 4}, .flags = BY_LARGEST},
     {SCATTER_ADD_ALONG_AXIS, .variant = "nothing to add",
      .in = {{REAL, ANY, -3, 3, 2, {3, 4}}, {WHOLE, ANY, 0, 4, 2, {3, 0}}, {REAL, ANY, -3, 3, 2, {3, 0}}},
@@ -154,13 +156,16 @@ const op_case op_cases_index[] = {
      .in = {{REAL, ANY, -3, 3, 2, {0, 3}}, {WHOLE, ANY, 0, 3, 2, {0, 2}}, {REAL, ANY, -3, 3, 2, {0, 2}}},
      .args = {.axes = {1}}, .derivatives = 2, .ulps = {4, 4}, .flags = BY_LARGEST},
     {SCATTER_ADD_ALONG_AXIS, .variant = "rank 8",
-     .in = {{REAL, ANY, -3, 3, 8, {1, 2, 1, 2, 1, 3, 1, 2}}, {WHOLE, ANY, 0, 3, 8, {1, 2, 1, 2, 1, 4, 1, 2}}, {REAL, ANY, -3, 3, 8, {1, 2, 1, 2, 1, 4, 1, 2}}},
+     .in = {{REAL, ANY, -3, 3, 8, {1, 2, 1, 2, 1, 3, 1, 2}}, {WHOLE, ANY, 0, 3, 8, {1, 2, 1, 2, 1, 4, 1, 2}},
+            {REAL, ANY, -3, 3, 8, {1, 2, 1, 2, 1, 4, 1, 2}}},
      .args = {.axes = {5}}, .derivatives = 2, .ulps = {4, 4}, .flags = BY_LARGEST},
     {SCATTER_ADD_ALONG_AXIS, .variant = "large, first axis",
-     .in = {{REAL, ANY, -3, 3, 2, {300, 700}}, {WHOLE, ANY, 0, 300, 2, {400, 700}}, {REAL, ANY, -3, 3, 2, {400, 700}}},
+     .in = {{REAL, ANY, -3, 3, 2, {300, 700}}, {WHOLE, ANY, 0, 300, 2, {400, 700}},
+            {REAL, ANY, -3, 3, 2, {400, 700}}},
      .args = {.axes = {0}}, .derivatives = 2, .ulps = {16, 16}, .flags = BY_LARGEST | LARGE},
     {SCATTER_ADD_ALONG_AXIS, .variant = "large, last axis",
-     .in = {{REAL, ANY, -3, 3, 2, {700, 300}}, {WHOLE, ANY, 0, 300, 2, {700, 400}}, {REAL, ANY, -3, 3, 2, {700, 400}}},
+     .in = {{REAL, ANY, -3, 3, 2, {700, 300}}, {WHOLE, ANY, 0, 300, 2, {700, 400}},
+            {REAL, ANY, -3, 3, 2, {700, 400}}},
      .args = {.axes = {1}}, .derivatives = 2, .ulps = {16, 16}, .flags = BY_LARGEST | LARGE},
     {INDEX_ADD, .variant = "first axis",
      .in = {{REAL, ANY, -3, 3, 2, {4, 3}}, {WHOLE, ANY, 0, 4, 1, {6}}, {REAL, ANY, -3, 3, 2, {6, 3}}},
@@ -172,7 +177,8 @@ const op_case op_cases_index[] = {
      .in = {{REAL, ANY, -3, 3, 3, {2, 4, 3}}, {WHOLE, ANY, 0, 4, 1, {5}}, {REAL, ANY, -3, 3, 3, {2, 5, 3}}},
      .args = {.axes = {1}}, .derivatives = 2, .ulps = {4, 4}, .flags = BY_LARGEST},
     {INDEX_ADD, .variant = "vector",
-     .in = {{REAL, ANY, -3, 3, 1, {3}}, {WHOLE, ANY, 0, 3, 1, {7}}, {REAL, ANY, -3, 3, 1, {7}}}, .args = {.axes = {0}},
+     .in = {{REAL, ANY, -3, 3, 1, {3}}, {WHOLE, ANY, 0, 3, 1, {7}},
+            {REAL, ANY, -3, 3, 1, {7}}}, .args = {.axes = {0}},
      .derivatives = 2, .ulps = {4, 4}, .flags = BY_LARGEST},
     {INDEX_ADD, .variant = "nothing to add",
      .in = {{REAL, ANY, -3, 3, 2, {3, 4}}, {WHOLE, ANY, 0, 4, 1, {0}}, {REAL, ANY, -3, 3, 2, {3, 0}}},
@@ -181,7 +187,8 @@ const op_case op_cases_index[] = {
      .in = {{REAL, ANY, -3, 3, 2, {0, 3}}, {WHOLE, ANY, 0, 3, 1, {2}}, {REAL, ANY, -3, 3, 2, {0, 2}}},
      .args = {.axes = {1}}, .derivatives = 2, .ulps = {4, 4}, .flags = BY_LARGEST},
     {INDEX_ADD, .variant = "rank 8",
-     .in = {{REAL, ANY, -3, 3, 8, {1, 2, 1, 2, 1, 3, 1, 2}}, {WHOLE, ANY, 0, 3, 1, {4}}, {REAL, ANY, -3, 3, 8, {1, 2, 1, 2, 1, 4, 1, 2}}},
+     .in = {{REAL, ANY, -3, 3, 8, {1, 2, 1, 2, 1, 3, 1, 2}}, {WHOLE, ANY, 0, 3, 1, {4}},
+            {REAL, ANY, -3, 3, 8, {1, 2, 1, 2, 1, 4, 1, 2}}},
      .args = {.axes = {5}}, .derivatives = 2, .ulps = {4, 4}, .flags = BY_LARGEST},
     {INDEX_ADD, .variant = "large, first axis",
      .in = {{REAL, ANY, -3, 3, 2, {300, 700}}, {WHOLE, ANY, 0, 300, 1, {400}}, {REAL, ANY, -3, 3, 2, {400, 700}}},

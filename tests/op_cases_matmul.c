@@ -31,11 +31,11 @@ static void reference_matmul(const op_case *c, const array *xs, array *y)
         int64_t at_a[LAB_MAX_RANK], at_b[LAB_MAX_RANK];
         memcpy(at_a, index, sizeof at_a);
         memcpy(at_b, index, sizeof at_b);
-        for (int64_t k = 0; k < inner; k++) {
-            at_a[rank - 1] = k;
-            at_b[rank - 2] = k;
-            y->data[place] += a.data[index_place(&a, rank, at_a)] * b.data[index_place(&b, rank, at_b)];
-        }
+        at_a[rank - 1] = at_b[rank - 2] = 0;
+        const long double *row = a.data + index_place(&a, rank, at_a);
+        const long double *column = b.data + index_place(&b, rank, at_b);
+        for (int64_t k = 0; k < inner; k++)
+            y->data[place] += row[k] * column[k * columns];
         index_next(rank, shape, index);
     }
     if (xs[1].rank == 1)

@@ -416,7 +416,7 @@ void reference_gradients(run *r, const array *weights, array *grads)
 double gradient_tolerance(const run *r)
 {
     long double largest = 1;
-    bool coarse = r->real == LAB_F32 || ((r->c.flags & SMOOTH_ONLY) && r->c.args.dtype == LAB_F32);
+    bool coarse = r->real == LAB_F32 || ((r->c.flags & COARSE) && r->c.args.dtype == LAB_F32);
     for (int k = 0; k < r->c.n_inputs; k++)
         if (r->c.in[k].type == REAL)
             largest = fmaxl(largest, largest_of(&r->xs[k]));
