@@ -178,7 +178,8 @@ const lab_op lab__op_arange = {
 lab_tensor *lab_arange(lab_graph *g, lab_dtype dtype, double start, double stop, double step)
 {
     if (dtype != LAB_F32 && dtype != LAB_F64 && dtype != LAB_I64)
-        return lab__refuse(g, "arange", LAB_ERR_DTYPE, "dtype is %s, must be f32, f64 or i64", lab_dtype_name(dtype));
+        return lab__refuse(g, "arange", LAB_ERR_DTYPE, "dtype is %s (%d), must be f32, f64 or i64",
+                           lab_dtype_name(dtype), (int)dtype);
     if (!isfinite(start) || !isfinite(stop) || !isfinite(step) || step == 0)
         return lab__refuse(g, "arange", LAB_ERR_RANGE, "start %g, stop %g, step %g: all must be finite, step not 0",
                            start, stop, step);
