@@ -32,7 +32,7 @@ typedef struct gemm_product {
 bool lab__gemm_fits(const gemm_product *product);
 
 /* Bytes of workspace that lab__gemm_run needs for these products: copies of operands of which neither stride is 1.
- * Depends on the sizes, strides and lab__parallel_threads() only. 0 for most. */
+ * Depends on the sizes and strides only. 0 for most; SIZE_MAX if no size_t holds it. */
 size_t lab__gemm_workspace(int count, const gemm_product *products);
 
 /* Computes up to a few products that do not depend on one another (their C do not overlap), beside each other where
@@ -52,6 +52,8 @@ const char *lab__blas_threading(void);
 /* The counted guard, for other callers of BLAS inside the library (lapack.c) and for benches. */
 void lab__blas_guard_enter(void);
 void lab__blas_guard_leave(void);
+/* What a piece calls before it calls BLAS: some builds keep a thread count in each thread, in the pool's workers too. */
+void lab__blas_guard_piece(void);
 
 /* The direct call, row-major, one thread, for benches: C[m,n] = A[m,k] B[k,n]. */
 void lab__gemm_direct(kernel_type type, int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c);

@@ -1,0 +1,182 @@
+/* blas.c - which BLAS this is, and how it is kept to one thread while the library's own pool runs it.
+ *
+ * The library that was linked may be another at run time (Debian's alternatives, LD_LIBRARY_PATH), so everything that
+ * only one BLAS has is a weak symbol, asked for before it is called. Three kinds of thread counts are met:
+ *
+ *   - of the process (OpenBLAS on pthreads, BLIS): set to 1 when the first of our threads enters, put back when the
+ *     last one leaves;
+ *   - of the calling thread (MKL): set and put back by each;
+ *   - both (OpenBLAS on OpenMP: each call takes the count of OpenMP in its thread, and makes it the process's).
+ */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gemm.h"
+
+#define WEAK __attribute__((weak))
+
+extern WEAK int openblas_get_num_threads(void);
+extern WEAK void openblas_set_num_threads(int n);
+extern WEAK int openblas_get_parallel(void);
+extern WEAK char *openblas_get_corename(void);
+extern WEAK char *openblas_get_config(void);
+
+extern WEAK int omp_get_max_threads(void);
+extern WEAK void omp_set_num_threads(int n);
+
+extern WEAK int64_t bli_thread_get_num_threads(void);
+extern WEAK void bli_thread_set_num_threads(int64_t n);
+extern WEAK char *bli_info_get_version_str(void);
+extern WEAK int64_t bli_info_get_enable_openmp(void);
+extern WEAK int64_t bli_info_get_enable_pthreads(void);
+
+extern WEAK int MKL_Set_Num_Threads_Local(int n);
+extern WEAK void MKL_Get_Version_String(char *text, int length);
+
+enum { OPENBLAS_SERIAL, OPENBLAS_PTHREAD, OPENBLAS_OPENMP };
+
+/* ---- Thread counts ----------------------------------------------------------------------------------------------- */
+
+static struct {
+    pthread_mutex_t lock;
+    int entered;
+    bool registered, left_behind; /* the fork handler; the count is still 1 because of threads that a fork lost */
+    int saved;
+} guard = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static _Thread_local int entered_here, saved_here;
+static _Thread_local bool piece_ready;
+
+static bool on_openmp(void)
+{
+    return openblas_get_parallel && openblas_get_parallel() == OPENBLAS_OPENMP && omp_get_max_threads &&
+           omp_set_num_threads;
+}
+
+static int get_process_threads(void)
+{
+    if (openblas_get_num_threads && openblas_set_num_threads)
+        return openblas_get_num_threads();
+    if (bli_thread_get_num_threads && bli_thread_set_num_threads)
+        return (int)bli_thread_get_num_threads();
+    return 1;
+}
+
+static void set_process_threads(int n)
+{
+    if (openblas_get_num_threads && openblas_set_num_threads)
+        openblas_set_num_threads(n);
+    else if (bli_thread_get_num_threads && bli_thread_set_num_threads)
+        bli_thread_set_num_threads(n);
+}
+
+/* The count of the calling thread, and what it was; 0 where threads have none. */
+static int exchange_thread_threads(int n)
+{
+    if (MKL_Set_Num_Threads_Local)
+        return MKL_Set_Num_Threads_Local(n);
+    if (!on_openmp())
+        return 0;
+    int before = omp_get_max_threads();
+    if (before != n)
+        omp_set_num_threads(n);
+    return before;
+}
+
+/* ---- The guard ------------------------------------------------------------------------------------------------- */
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&guard.lock);
+}
+
+static void after_fork_in_parent(void)
+{
+    pthread_mutex_unlock(&guard.lock);
+}
+
+/* The threads that were inside are not here to leave. What they saved is put back by the next to leave. */
+static void after_fork_in_child(void)
+{
+    guard.left_behind = guard.left_behind || guard.entered > entered_here;
+    guard.entered = entered_here;
+    pthread_mutex_unlock(&guard.lock);
+}
+
+void lab__blas_guard_enter(void)
+{
+    if (entered_here++ == 0)
+        saved_here = exchange_thread_threads(1);
+    pthread_mutex_lock(&guard.lock);
+    if (!guard.registered)
+        guard.registered = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
+    if (guard.entered++ == 0 && !guard.left_behind)
+        guard.saved = get_process_threads();
+    guard.left_behind = false;
+    if (get_process_threads() != 1)
+        set_process_threads(1);
+    pthread_mutex_unlock(&guard.lock);
+}
+
+void lab__blas_guard_leave(void)
+{
+    pthread_mutex_lock(&guard.lock);
+    if (--guard.entered == 0 && guard.saved != get_process_threads())
+        set_process_threads(guard.saved);
+    pthread_mutex_unlock(&guard.lock);
+    if (--entered_here == 0 && saved_here > 0)
+        exchange_thread_threads(saved_here);
+}
+
+void lab__blas_guard_piece(void)
+{
+    if (entered_here > 0 || piece_ready)
+        return;
+    exchange_thread_threads(1); /* for good: this is a worker of ours */
+    piece_ready = true;
+}
+
+/* ---- Names ----------------------------------------------------------------------------------------------------- */
+
+static char name[64];
+static pthread_once_t name_once = PTHREAD_ONCE_INIT;
+
+static void find_name(void)
+{
+    if (openblas_get_config)
+        /* "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...": two words of it */
+        snprintf(name, sizeof name, "%s", openblas_get_config());
+    else if (bli_info_get_version_str)
+        snprintf(name, sizeof name, "BLIS %s", bli_info_get_version_str());
+    else
+        snprintf(name, sizeof name, "%s", MKL_Set_Num_Threads_Local ? "Intel MKL" : "reference BLAS");
+    char *space = strchr(name, ' ');
+    if (space && (space = strchr(space + 1, ' ')) != NULL)
+        *space = '\0';
+}
+
+const char *lab__blas_name(void)
+{
+    pthread_once(&name_once, find_name);
+    return name;
+}
+
+const char *lab__blas_core(void)
+{
+    const char *core = openblas_get_corename ? openblas_get_corename() : NULL;
+    return core ? core : "";
+}
+
+const char *lab__blas_threading(void)
+{
+    static const char *const names[] = {"serial", "pthread", "openmp"};
+    if (openblas_get_parallel) {
+        int parallel = openblas_get_parallel();
+        return parallel >= OPENBLAS_SERIAL && parallel <= OPENBLAS_OPENMP ? names[parallel] : "unknown";
+    }
+    if (bli_info_get_enable_openmp && bli_info_get_enable_pthreads)
+        return names[bli_info_get_enable_openmp() ? 2 : bli_info_get_enable_pthreads() ? 1 : 0];
+    return "unknown";
+}
