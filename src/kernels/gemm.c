@@ -10,7 +10,11 @@
 #include <limits.h>
 #include <string.h>
 
+#if __has_include(<cblas.h>)
 #include <cblas.h>
+#else
+#include <mkl_cblas.h>
+#endif
 
 #include "gemm.h"
 #include "parallel.h"
