@@ -378,6 +378,24 @@ static void slices_of_one_tensor_add_into_their_own_regions(void **state)
     lab_tensor_destroy(&x);
 }
 
+static void views_of_a_view_used_twice_add_up_in_one_place(void **state)
+{
+    (void)state;
+    lab_tensor *x = leaf(2, (int64_t[]){2, 2}, (double[]){1, 2, 3, 4}), *d;
+    lab_graph *g = lab_graph_create(NULL);
+    lab_tensor *doubled = lab_mul_scalar(g, x, 2);
+    lab_tensor *turned = lab_transpose(g, lab_reshape(g, doubled, 3, (int64_t[]){2, 1, 2}), 0, 2);
+    lab_tensor *y = lab_add(g, lab_sum_all(g, lab_mul(g, turned, turned)), lab_sum_all(g, lab_exp(g, turned)));
+    y = lab_add(g, y, lab_sum_all(g, turned));
+    assert_int_equal(lab_grad(g, y, NULL, 1, &x, &d, NULL), LAB_OK);
+    for (int i = 0; i < 4; i++) {
+        double expected = 2 * (2 * 2 * (i + 1) + exp(2 * (i + 1)) + 1);
+        assert_true(fabs(at(d, i) - expected) <= 1e-12 * expected);
+    }
+    lab_graph_destroy(&g);
+    lab_tensor_destroy(&x);
+}
+
 /* ---- Inference ------------------------------------------------------------------------------------------------------- */
 
 static void an_inference_graph_gives_memory_back_and_refuses_gradients(void **state)
@@ -447,6 +465,7 @@ int main(void)
         cmocka_unit_test(detach_stops_gradients),
         cmocka_unit_test(derivatives_of_any_order_come_from_create_graph),
         cmocka_unit_test(slices_of_one_tensor_add_into_their_own_regions),
+        cmocka_unit_test(views_of_a_view_used_twice_add_up_in_one_place),
         cmocka_unit_test(an_inference_graph_gives_memory_back_and_refuses_gradients),
         cmocka_unit_test(a_million_nodes_go_forward_and_back_without_recursion),
     };

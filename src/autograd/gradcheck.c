@@ -201,7 +201,7 @@ static void compare(const check *c, const lab_gradcheck_opts *opts, lab_gradchec
             continue;
         double tolerance = opts->tolerance > 0 ? opts->tolerance : x->dtype == LAB_F64 ? 1e-7 : 1e-2;
         double step = opts->step > 0 ? opts->step : default_step(x);
-        double scale = noise(c, x, step) / tolerance;
+        double scale = 8 * noise(c, x, step) / tolerance;
         for (int64_t j = 0; j < x->numel; j++)
             if (c->estimate[first + j] >= 0 && fabs(c->numeric[first + j]) > scale)
                 scale = fabs(c->numeric[first + j]);

@@ -203,12 +203,13 @@ static bool injective(const lab_tensor *t)
     return !t->overlapping;
 }
 
-/* What was taken over from a recorded derivative may be shared: then it is copied before something is added. */
+/* What was taken over from a recorded derivative may be shared: before it is written to or given parts, it is copied.
+ */
 static bool make_exclusive(walk *w, slot *s)
 {
     lab_tensor *t = s->place;
-    if (s->given || s->merged ||
-        (t->storage->block && atomic_load_explicit(&t->storage->references, memory_order_relaxed) == 1 && injective(t)))
+    s->taken_over = false;
+    if (t->storage->block && atomic_load_explicit(&t->storage->references, memory_order_relaxed) == 1 && injective(t))
         return true;
     lab_tensor *copy = own_place(w, s);
     if (!copy)
@@ -244,20 +245,10 @@ bool lab__place_open(walk *w, slot *s, bool *add)
 {
     if (!s->place && !find_place(w, s))
         return false;
-    /* A region of a shared base becomes one of an exclusive base: opened again, it is found anew. */
-    if (s->merged && s->whole) {
-        lab_tensor *before = s->base->place;
-        if (!lab__place_open(w, s->base, add))
-            return false;
-        if (s->base->place != before) {
-            lab__free_temporary(w->graph, s->place);
-            s->place = NULL;
-            return find_region(w, s);
-        }
-        return true;
-    }
-    *add = s->filled;
-    return !s->filled || make_exclusive(w, s);
+    if (s->taken_over && !make_exclusive(w, s))
+        return false;
+    *add = lab__place_has(s);
+    return true;
 }
 
 lab_status lab__place_accumulate(walk *w, slot *s, lab_tensor *gradient)
@@ -267,7 +258,7 @@ lab_status lab__place_accumulate(walk *w, slot *s, lab_tensor *gradient)
                               lab__tensor_text(gradient), lab__tensor_text(s->tensor));
     if (!s->place && !s->base && !s->n_parts) {
         s->place = alias_place(w, gradient);
-        s->filled = true;
+        s->filled = s->taken_over = true;
         return s->place ? LAB_OK : w->graph->status;
     }
     bool add;

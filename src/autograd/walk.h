@@ -19,6 +19,7 @@ typedef struct slot {
     struct slot *next;   /* list of the walk */
     lab_tensor *place;   /* where it lies; NULL: nowhere yet. With create_graph: its value on the tape */
     bool filled;         /* holds something: later contributions are added */
+    bool taken_over;     /* the place is what a recorded derivative returned, and may be shared */
     bool given;          /* the place came from outside and stays */
     int uses;            /* operands of marked nodes that want it */
     struct slot *base;   /* the tensor is a view of base's, and its gradient may lie inside base's */

@@ -34,42 +34,6 @@ static bool broadcast_batch(product_sizes *s, const lab_tensor *a, const lab_ten
     return lab__broadcast_shapes(&s->rank, s->batch, s->columns ? b->rank - 2 : 0, b->shape);
 }
 
-static lab_status matmul_shape(lab_op_call *call)
-{
-    const lab_tensor *a = call->in[0], *b = call->in[1];
-    lab_status status = lab__require_dtype(call, 0, ALLOW_FLOAT);
-    if (status == LAB_OK)
-        status = lab__require_same_dtype(call, 0, 1);
-    if (status != LAB_OK)
-        return status;
-    if (a->rank == 0 || b->rank == 0)
-        return lab_graph_fail(call->graph, LAB_ERR_SHAPE, "%s @ %s: the %s operand has no axis to multiply along",
-                              lab__shape_text(a->rank, a->shape), lab__shape_text(b->rank, b->shape),
-                              a->rank == 0 ? "first" : "second");
-    product_sizes s;
-    size_up(&s, a, b);
-    int64_t inner = b->shape[s.columns ? b->rank - 2 : 0];
-    const char *a_text = lab__shape_text(a->rank, a->shape), *b_text = lab__shape_text(b->rank, b->shape);
-    if (inner != s.k)
-        return lab_graph_fail(call->graph, LAB_ERR_SHAPE,
-                              "inner sizes differ: %s @ %s; the last size of the first operand (%lld) must equal the "
-                              "%s of the second (%lld)",
-                              a_text, b_text, (long long)s.k, s.columns ? "second-last" : "only one", (long long)inner);
-    if (!broadcast_batch(&s, a, b))
-        return lab_graph_fail(call->graph, LAB_ERR_SHAPE,
-                              "leading sizes differ: %s @ %s; aligned before the last two, they must be equal or 1",
-                              a_text, b_text);
-    lab_spec *y = &call->specs[0];
-    y->dtype = a->dtype;
-    y->rank = s.rank;
-    memcpy(y->shape, s.batch, (size_t)s.rank * sizeof *s.batch);
-    if (s.rows)
-        y->shape[y->rank++] = s.m;
-    if (s.columns)
-        y->shape[y->rank++] = s.n;
-    return LAB_OK;
-}
-
 /* ---- Tensors as matrices ------------------------------------------------------------------------------------------
  */
 
@@ -129,9 +93,8 @@ static lab_status too_large(lab_graph *g, const gemm_product *p)
 /* ---- Forward ------------------------------------------------------------------------------------------------------
  */
 
-static gemm_product forward_product(const lab_op_call *call)
+static gemm_product forward_product(const lab_tensor *a, const lab_tensor *b, const lab_tensor *y)
 {
-    const lab_tensor *a = call->in[0], *b = call->in[1], *y = call->out[0];
     product_sizes s;
     size_up(&s, a, b);
     broadcast_batch(&s, a, b);
@@ -139,17 +102,65 @@ static gemm_product forward_product(const lab_op_call *call)
                       as_matrix(b, true, s.columns, s.rank), as_matrix(y, s.rows, s.columns, s.rank));
 }
 
+/* Told before memory for such a result is asked for. */
+static lab_status check_countable(const lab_op_call *call)
+{
+    const lab_spec *spec = &call->specs[0];
+    int64_t numel;
+    size_t bytes;
+    if (!lab__shape_bytes(spec->dtype, spec->rank, spec->shape, &numel, &bytes))
+        return LAB_OK; /* the engine will refuse it */
+    lab_tensor y = {0};
+    lab__tensor_describe(&y, spec->dtype, spec->rank, spec->shape, NULL);
+    gemm_product p = forward_product(call->in[0], call->in[1], &y);
+    return lab__gemm_fits(&p) ? LAB_OK : too_large(call->graph, &p);
+}
+
+static lab_status matmul_shape(lab_op_call *call)
+{
+    const lab_tensor *a = call->in[0], *b = call->in[1];
+    lab_status status = lab__require_dtype(call, 0, ALLOW_FLOAT);
+    if (status == LAB_OK)
+        status = lab__require_same_dtype(call, 0, 1);
+    if (status != LAB_OK)
+        return status;
+    if (a->rank == 0 || b->rank == 0)
+        return lab_graph_fail(call->graph, LAB_ERR_SHAPE, "%s @ %s: the %s operand has no axis to multiply along",
+                              lab__shape_text(a->rank, a->shape), lab__shape_text(b->rank, b->shape),
+                              a->rank == 0 ? "first" : "second");
+    product_sizes s;
+    size_up(&s, a, b);
+    int64_t inner = b->shape[s.columns ? b->rank - 2 : 0];
+    const char *a_text = lab__shape_text(a->rank, a->shape), *b_text = lab__shape_text(b->rank, b->shape);
+    if (inner != s.k)
+        return lab_graph_fail(call->graph, LAB_ERR_SHAPE,
+                              "inner sizes differ: %s @ %s; the last size of the first operand (%lld) must equal the "
+                              "%s of the second (%lld)",
+                              a_text, b_text, (long long)s.k, s.columns ? "second-last" : "only one", (long long)inner);
+    if (!broadcast_batch(&s, a, b))
+        return lab_graph_fail(call->graph, LAB_ERR_SHAPE,
+                              "leading sizes differ: %s @ %s; aligned before the last two, they must be equal or 1",
+                              a_text, b_text);
+    lab_spec *y = &call->specs[0];
+    y->dtype = a->dtype;
+    y->rank = s.rank;
+    memcpy(y->shape, s.batch, (size_t)s.rank * sizeof *s.batch);
+    if (s.rows)
+        y->shape[y->rank++] = s.m;
+    if (s.columns)
+        y->shape[y->rank++] = s.n;
+    return check_countable(call);
+}
+
 static size_t matmul_scratch(const lab_op_call *call)
 {
-    gemm_product p = forward_product(call);
-    return lab__gemm_fits(&p) ? lab__gemm_workspace(1, &p) : 0;
+    gemm_product p = forward_product(call->in[0], call->in[1], call->out[0]);
+    return lab__gemm_workspace(1, &p);
 }
 
 static lab_status matmul_forward(lab_op_call *call)
 {
-    gemm_product p = forward_product(call);
-    if (!lab__gemm_fits(&p))
-        return too_large(call->graph, &p);
+    gemm_product p = forward_product(call->in[0], call->in[1], call->out[0]);
     if (call->out[0]->numel > 0)
         lab__gemm_run(1, &p, call->scratch);
     return LAB_OK;
