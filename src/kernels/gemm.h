@@ -52,7 +52,7 @@ const char *lab__blas_threading(void);
 /* The counted guard, for other callers of BLAS inside the library (lapack.c) and for benches. */
 void lab__blas_guard_enter(void);
 void lab__blas_guard_leave(void);
-/* What a piece calls before it calls BLAS: some builds keep a thread count in each thread, in the pool's workers too. */
+/* What a piece calls before it calls BLAS: some builds keep a thread count in each thread, also in each worker. */
 void lab__blas_guard_piece(void);
 
 /* The direct call, row-major, one thread, for benches: C[m,n] = A[m,k] B[k,n]. */

@@ -1,0 +1,331 @@
+/* gemm_plan.c - from strides to BLAS's flags: folding, copying, cutting.
+ *
+ * Panels depend on the size of the product alone, so the bits do not depend on threads. How many of them make up a
+ * piece of work is for speed only.
+ */
+#include <limits.h>
+#include <string.h>
+
+#include "gemm_plan.h"
+
+enum {
+    PANEL_LEAST = 192, /* rows or columns: smaller ones cost 10 % */
+    PANEL_ROUND = 16,  /* panels begin at multiples of it: whole vectors, no shared cache lines */
+    PANELS_MOST = 64,  /* of all entries together: more do not help, and each costs a little */
+    WORKSPACE_ALIGN = 64,
+};
+
+/* An estimate for the size of pieces: what a call costs; what is worth handing over, some 10 us; how much longer a
+ * number of a matrix takes when it meets one vector only. */
+static const double CALL_FLOPS = 10e3, PIECE_FLOPS = 1e6, VECTOR_FACTOR = 4.0;
+
+/* ---- Strides as BLAS sees them --------------------------------------------------------------------------------- */
+
+static int64_t largest(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The leading dimension of a matrix whose rows lie one behind the other, 0 if they do not. The stride of an axis of
+ * size 1 means nothing. */
+static int64_t row_major(int64_t rows, int64_t cols, int64_t row, int64_t col)
+{
+    if (cols > 1 && col != 1)
+        return 0;
+    int64_t least = largest(cols, 1);
+    if (rows <= 1)
+        return least;
+    return row >= least ? row : 0;
+}
+
+static bool readable(int64_t rows, int64_t cols, int64_t row, int64_t col)
+{
+    return row_major(rows, cols, row, col) > 0 || row_major(cols, rows, col, row) > 0;
+}
+
+/* Whether a step along the batch is `size` steps along the axis, so that the two are one longer axis. */
+static bool continues(int64_t size, int64_t stride, int64_t batch_stride)
+{
+    int64_t product;
+    return size == 1 || (!__builtin_mul_overflow(size, stride, &product) && product == batch_stride);
+}
+
+/* ---- From a product to a plan ---------------------------------------------------------------------------------- */
+
+static gemm_operand make_operand(const void *data, int64_t row, int64_t col, const int64_t *batch)
+{
+    gemm_operand x = {.data = (char *)data, .row = row, .col = col};
+    memcpy(x.batch, batch, sizeof x.batch);
+    return x;
+}
+
+static void swap_strides(gemm_operand *x)
+{
+    int64_t row = x->row;
+    x->row = x->col;
+    x->col = row;
+}
+
+static void move_axis(gemm_plan *p, int to, int from)
+{
+    p->batch[to] = p->batch[from];
+    p->a.batch[to] = p->a.batch[from];
+    p->b.batch[to] = p->b.batch[from];
+    p->c.batch[to] = p->c.batch[from];
+}
+
+static void remove_axis(gemm_plan *p, int axis)
+{
+    for (int i = axis; i + 1 < p->rank; i++)
+        move_axis(p, i, i + 1);
+    p->rank--;
+}
+
+/* Makes the batch axis a continuation of the axis of `size` that x and y share; along it they have x_stride and
+ * y_stride, along their other axes, of sizes x_size and y_size, x_other and y_other. False, and nothing is changed, if
+ * the one does not continue the other, or if BLAS could no longer read what it can. */
+static bool join(gemm_plan *p, int axis, int64_t *size, gemm_operand *x, int64_t *x_stride, int64_t x_other,
+                 int64_t x_size, gemm_operand *y, int64_t *y_stride, int64_t y_other, int64_t y_size)
+{
+    int64_t longer;
+    if (__builtin_mul_overflow(*size, p->batch[axis], &longer) || longer > INT_MAX)
+        return false;
+    if (!continues(*size, *x_stride, x->batch[axis]) || !continues(*size, *y_stride, y->batch[axis]))
+        return false;
+    int64_t x_new = *size == 1 ? x->batch[axis] : *x_stride, y_new = *size == 1 ? y->batch[axis] : *y_stride;
+    if ((!readable(longer, x_size, x_new, x_other) && readable(*size, x_size, *x_stride, x_other)) ||
+        (!readable(longer, y_size, y_new, y_other) && readable(*size, y_size, *y_stride, y_other)))
+        return false;
+    *size = longer;
+    *x_stride = x_new;
+    *y_stride = y_new;
+    return true;
+}
+
+static bool fold_axis(gemm_plan *p, int axis)
+{
+    gemm_operand *a = &p->a, *b = &p->b, *c = &p->c;
+    if (b->batch[axis] == 0 && join(p, axis, &p->m, a, &a->row, a->col, p->k, c, &c->row, c->col, p->n))
+        return true;
+    if (a->batch[axis] == 0 && join(p, axis, &p->n, b, &b->col, b->row, p->k, c, &c->col, c->row, p->m))
+        return true;
+    return c->batch[axis] == 0 && join(p, axis, &p->k, a, &a->col, a->row, p->m, b, &b->row, b->col, p->n);
+}
+
+/* Leaves out axes of size 1 and folds what can be folded; a fold may make another one possible. */
+static void fold(gemm_plan *p)
+{
+    for (int axis = p->rank - 1; axis >= 0; axis--)
+        if (p->batch[axis] == 1)
+            remove_axis(p, axis);
+    for (int axis = p->rank - 1; axis >= 0;)
+        if (fold_axis(p, axis)) {
+            remove_axis(p, axis);
+            axis = p->rank - 1;
+        } else {
+            axis--;
+        }
+}
+
+/* Axes along which C stands still go behind the others; the order stays within each kind. */
+static void sort_axes(gemm_plan *p)
+{
+    gemm_plan old = *p;
+    int to = 0;
+    for (int summed = 0; summed < 2; summed++) {
+        for (int axis = 0; axis < old.rank; axis++) {
+            if ((old.c.batch[axis] == 0) != (summed == 1))
+                continue;
+            p->batch[to] = old.batch[axis];
+            p->a.batch[to] = old.a.batch[axis];
+            p->b.batch[to] = old.b.batch[axis];
+            p->c.batch[to] = old.c.batch[axis];
+            to++;
+        }
+        if (!summed)
+            p->entry_rank = to;
+    }
+    p->entries = p->terms = 1;
+    for (int axis = 0; axis < p->rank; axis++)
+        *(axis < p->entry_rank ? &p->entries : &p->terms) *= p->batch[axis];
+}
+
+/* From now on x is a copy, packed. */
+static void make_copy(gemm_operand *x, int64_t rows, int64_t cols, const gemm_plan *p)
+{
+    x->copied = true;
+    x->from_row = x->row;
+    x->from_col = x->col;
+    memcpy(x->from_batch, x->batch, sizeof x->batch);
+    x->ld = x->row = largest(cols, 1);
+    x->col = 1;
+    int64_t next = rows * cols; /* both fit an int; what follows may wrap, then the workspace cannot be had either */
+    for (int axis = p->rank - 1; axis >= 0; axis--)
+        if (x->batch[axis] != 0) {
+            x->batch[axis] = next;
+            next = (int64_t)((uint64_t)next * (uint64_t)p->batch[axis]);
+        }
+}
+
+/* Decides how cblas reads x, or that it reads a copy. */
+static void choose_layout(gemm_operand *x, int64_t rows, int64_t cols, const gemm_plan *p)
+{
+    x->transposed = false;
+    x->ld = row_major(rows, cols, x->row, x->col);
+    if (x->ld > 0)
+        return;
+    x->ld = row_major(cols, rows, x->col, x->row);
+    if (x->ld > 0) {
+        x->transposed = true;
+        return;
+    }
+    make_copy(x, rows, cols, p);
+}
+
+/* The same for a vector, which BLAS reads with any stride of at least 1. */
+static void choose_vector_layout(gemm_operand *x, int64_t size, const gemm_plan *p)
+{
+    x->transposed = false;
+    x->ld = size == 1 ? 1 : x->row;
+    if (x->ld < 1)
+        make_copy(x, size, 1, p);
+}
+
+static void choose_panels(gemm_plan *p)
+{
+    p->cut_rows = p->m >= p->n;
+    int64_t side = p->cut_rows ? p->m : p->n, most = PANELS_MOST / p->entries;
+    double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k * (p->vector ? VECTOR_FACTOR : 1.0);
+    p->panels = 1;
+    while (2 * p->panels <= most && side / (2 * p->panels) >= PANEL_LEAST &&
+           flops * (double)p->terms / (double)(2 * p->panels) >= PIECE_FLOPS)
+        p->panels *= 2;
+    p->work = (flops / (double)p->panels + CALL_FLOPS) * (double)p->terms;
+    p->group = p->work >= PIECE_FLOPS ? 1 : (int64_t)(PIECE_FLOPS / p->work) + 1;
+    int64_t units = p->entries * p->panels;
+    p->pieces = units / p->group + (units % p->group != 0);
+}
+
+int64_t lab__gemm_panel_start(const gemm_plan *p, int64_t panel)
+{
+    int64_t side = p->cut_rows ? p->m : p->n;
+    return panel == p->panels ? side : side * panel / p->panels / PANEL_ROUND * PANEL_ROUND;
+}
+
+static bool is_empty(const gemm_product *g)
+{
+    bool empty = g->m == 0 || g->n == 0 || g->k == 0;
+    for (int axis = 0; axis < g->batch_rank; axis++)
+        empty = empty || g->batch[axis] == 0;
+    return empty;
+}
+
+/* C^T = B^T A^T. */
+static void transpose_product(gemm_plan *p)
+{
+    gemm_operand a = p->a;
+    p->a = p->b;
+    p->b = a;
+    swap_strides(&p->a);
+    swap_strides(&p->b);
+    swap_strides(&p->c);
+    int64_t m = p->m;
+    p->m = p->n;
+    p->n = m;
+}
+
+static void choose_layouts(gemm_plan *p)
+{
+    bool by_columns = row_major(p->m, p->n, p->c.row, p->c.col) == 0 && row_major(p->n, p->m, p->c.col, p->c.row) > 0;
+    if (p->m == 1 || (p->n > 1 && by_columns))
+        transpose_product(p);
+    p->vector = p->n == 1;
+    choose_layout(&p->a, p->m, p->k, p);
+    if (p->vector) {
+        choose_vector_layout(&p->b, p->k, p);
+        choose_vector_layout(&p->c, p->m, p);
+    } else {
+        choose_layout(&p->b, p->k, p->n, p);
+        choose_layout(&p->c, p->m, p->n, p);
+    }
+}
+
+void lab__gemm_plan(gemm_plan *p, const gemm_product *g)
+{
+    *p = (gemm_plan){.type = g->type, .add = g->add, .m = g->m, .n = g->n, .k = g->k, .rank = g->batch_rank};
+    p->size = g->type == KERNEL_F32 ? sizeof(float) : sizeof(double);
+    p->empty = is_empty(g);
+    p->a = make_operand(g->a, g->a_row, g->a_col, g->a_batch);
+    p->b = make_operand(g->b, g->b_row, g->b_col, g->b_batch);
+    p->c = make_operand(g->c, g->c_row, g->c_col, g->c_batch);
+    memcpy(p->batch, g->batch, sizeof p->batch);
+    if (p->empty)
+        return;
+    fold(p);
+    sort_axes(p);
+    choose_layouts(p);
+    choose_panels(p);
+}
+
+/* ---- The workspace ----------------------------------------------------------------------------------------------- */
+
+/* Bytes of the copy of x, SIZE_MAX if there are too many. */
+static size_t copy_bytes(const gemm_plan *p, const gemm_operand *x, int64_t rows, int64_t cols)
+{
+    if (!x->copied)
+        return 0;
+    size_t bytes = p->size;
+    bool over =
+        __builtin_mul_overflow(bytes, (size_t)rows, &bytes) || __builtin_mul_overflow(bytes, (size_t)cols, &bytes);
+    for (int axis = 0; axis < p->rank; axis++)
+        if (x->from_batch[axis] != 0)
+            over = over || __builtin_mul_overflow(bytes, (size_t)p->batch[axis], &bytes);
+    over = over || __builtin_add_overflow(bytes, (size_t)(WORKSPACE_ALIGN - 1), &bytes);
+    return over ? SIZE_MAX : bytes & ~(size_t)(WORKSPACE_ALIGN - 1);
+}
+
+static size_t plan_bytes(const gemm_plan *p, size_t bytes[3])
+{
+    bytes[0] = copy_bytes(p, &p->a, p->m, p->k);
+    bytes[1] = copy_bytes(p, &p->b, p->k, p->n);
+    bytes[2] = copy_bytes(p, &p->c, p->m, p->n);
+    size_t sum = 0;
+    for (int i = 0; i < 3; i++)
+        if (__builtin_add_overflow(sum, bytes[i], &sum))
+            return SIZE_MAX;
+    return sum;
+}
+
+bool lab__gemm_fits(const gemm_product *product)
+{
+    if (is_empty(product)) /* BLAS is not asked */
+        return true;
+    if (product->m > INT_MAX || product->n > INT_MAX || product->k > INT_MAX)
+        return false;
+    gemm_plan p;
+    lab__gemm_plan(&p, product);
+    return p.a.ld <= INT_MAX && p.b.ld <= INT_MAX && p.c.ld <= INT_MAX;
+}
+
+size_t lab__gemm_workspace(int count, const gemm_product *products)
+{
+    size_t sum = 0;
+    for (int i = 0; i < count; i++) {
+        gemm_plan p;
+        size_t bytes[3];
+        lab__gemm_plan(&p, &products[i]);
+        if (__builtin_add_overflow(sum, plan_bytes(&p, bytes), &sum))
+            return SIZE_MAX;
+    }
+    return sum;
+}
+
+char *lab__gemm_place_copies(gemm_plan *p, char *workspace)
+{
+    size_t bytes[3];
+    plan_bytes(p, bytes);
+    p->a.copy = workspace;
+    p->b.copy = p->a.copy + bytes[0];
+    p->c.copy = p->b.copy + bytes[1];
+    return p->c.copy + bytes[2];
+}
