@@ -1,6 +1,7 @@
 /* reference_attention.c - attention, one query row after the other. */
 #include "reference_attention.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -91,6 +92,9 @@ static long double score(row *r, int64_t j)
         at_q[r->rank - 1] = at_k[r->rank - 1] = c;
         product += (long double)reference_element(r->q, r->rank, at_q) * reference_element(r->k, r->rank, at_k);
     }
+    /* What the operands' precision cannot hold is infinite, and then counts as such. */
+    if (fabsl(product) > (lab_tensor_dtype(r->q) == LAB_F32 ? FLT_MAX : DBL_MAX))
+        product = product > 0 ? INFINITY : -INFINITY;
     int64_t head = r->index[r->rank - 3], zero[LAB_MAX_RANK] = {0};
     long double scale = o->scale_tensor ? reference_element(o->scale_tensor, LAB_MAX_RANK, zero)
                         : o->scale != 0 ? o->scale

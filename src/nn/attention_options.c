@@ -283,7 +283,7 @@ lab_status lab__attention_read(const lab_graph *g, attention *a, const lab_tenso
         return status;
     if (a->opts->path == LAB_PATH_FUSED)
         return lab__fail(LAB_ERR_UNSUPPORTED, "path FUSED: there is no fused kernel yet");
-    if (g->parent && (a->opts->lse || a->opts->probs || a->opts->stats))
+    if (lab__in_checkpoint(g) && (a->opts->lse || a->opts->probs || a->opts->stats))
         return lab__fail(LAB_ERR_UNSUPPORTED, "%s: only the result leaves a checkpointed function",
                          a->opts->lse     ? "lse"
                          : a->opts->probs ? "probs"

@@ -90,7 +90,7 @@ lab_tensor *lab__rows_with_keys(lab_graph *g, const attention *a, lab_tensor *sc
     if (!a->rows_may_be_empty)
         return NULL;
     if (a->tk == 0)
-        return lab_cast(g, lab_full(g, LAB_I64, 0, NULL, 0), LAB_BOOL);
+        return lab_full(g, LAB_BOOL, 0, NULL, 0);
     return lab_logical_not(g, lab_equal(g, lab_max(g, scores, -1, true), lab__number(g, scores, -INFINITY)));
 }
 
