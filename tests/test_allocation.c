@@ -235,5 +235,5 @@ int main(void)
         cmocka_unit_test(a_loop_with_checkpoints_calls_no_malloc_after_its_first_step),
         cmocka_unit_test(a_loop_with_second_derivatives_calls_no_malloc_after_its_first_step),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

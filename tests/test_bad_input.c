@@ -256,5 +256,5 @@ int main(void)
         cmocka_unit_test(linear_algebra),
         cmocka_unit_test(runtime_settings),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

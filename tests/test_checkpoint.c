@@ -199,5 +199,5 @@ int main(void)
         cmocka_unit_test(the_functions_failure_is_the_graphs),
         cmocka_unit_test(the_function_runs_once_forward_and_once_per_backward),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

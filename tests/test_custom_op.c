@@ -253,5 +253,5 @@ int main(void)
         cmocka_unit_test(gradcheck_finds_a_wrong_derivative),
         cmocka_unit_test(a_bad_descriptor_or_call_is_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

@@ -469,5 +469,5 @@ int main(void)
         cmocka_unit_test(an_inference_graph_gives_memory_back_and_refuses_gradients),
         cmocka_unit_test(a_million_nodes_go_forward_and_back_without_recursion),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

@@ -312,5 +312,5 @@ int main(void)
         cmocka_unit_test(attention_survives_the_failure_of_any_allocation),
         cmocka_unit_test(every_op_survives_the_failure_of_any_allocation),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

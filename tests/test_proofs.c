@@ -555,5 +555,5 @@ int main(void)
         PROOF(proof_13_without_the_mask_the_change_shows_unless_softmax_is_saturated),
         PROOF(proof_14_forbidden_weights_and_their_gradients_are_exactly_zero),
     };
-    return cmocka_run_group_tests(proofs, NULL, NULL);
+    return cmocka_run_group_tests(proofs, NULL, NULL) != 0;
 }

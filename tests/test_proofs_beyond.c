@@ -112,5 +112,5 @@ int main(void)
         PROOF(two_halves_of_the_keys_merge_by_lse_into_the_whole),
         PROOF(dropouts_mean_over_seeds_is_attention_without_it),
     };
-    return cmocka_run_group_tests(proofs, NULL, NULL);
+    return cmocka_run_group_tests(proofs, NULL, NULL) != 0;
 }

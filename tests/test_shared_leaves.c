@@ -103,5 +103,5 @@ int main(void)
         cmocka_unit_test(two_threads_share_leaves_and_get_the_same_bits),
         cmocka_unit_test(a_leaf_lives_until_its_last_graph_in_any_thread),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

@@ -35,8 +35,8 @@ typedef struct lab_gradcheck_report {
 /**
  * Compares the derivative of sum(w * f(xs)), w random, with central differences, entry by entry.
  *
- * Each difference is taken at two steps and extrapolated (Richardson), which also estimates its error; a numeric
- * value that is itself unsure widens the tolerance by that much.
+ * Each difference is taken at two steps and extrapolated (Richardson), which also estimates its error. Gradients
+ * smaller than what rounding does to the differences count as zero.
  *
  * @param f       called on graphs of lab_gradcheck's own; pure
  * @param xs      n leaves; floating-point ones are varied (and put back), the others only passed on

@@ -123,20 +123,26 @@ static char *next_text(void)
     return texts[next++ % TEXTS];
 }
 
-const char *lab__shape_text(int rank, const int64_t *shape)
+static void write_shape(char *text, size_t size, int rank, const int64_t *shape)
 {
-    char *text = next_text();
     size_t length = 0;
     text[length++] = '[';
     for (int i = 0; i < rank; i++)
-        length += (size_t)snprintf(text + length, TEXT_LENGTH - length, "%s%lld", i ? ", " : "", (long long)shape[i]);
-    snprintf(text + length, TEXT_LENGTH - length, "]");
+        length += (size_t)snprintf(text + length, size - length, "%s%lld", i ? ", " : "", (long long)shape[i]);
+    snprintf(text + length, size - length, "]");
+}
+
+const char *lab__shape_text(int rank, const int64_t *shape)
+{
+    char *text = next_text();
+    write_shape(text, TEXT_LENGTH, rank, shape);
     return text;
 }
 
 const char *lab__tensor_text(const lab_tensor *t)
 {
     char *text = next_text();
-    snprintf(text, TEXT_LENGTH, "%s %s", lab_dtype_name(t->dtype), lab__shape_text(t->rank, t->shape));
+    int length = snprintf(text, TEXT_LENGTH, "%s ", lab_dtype_name(t->dtype));
+    write_shape(text + length, TEXT_LENGTH - (size_t)length, t->rank, t->shape);
     return text;
 }
