@@ -7,7 +7,7 @@
 #include "op_impl.h"
 
 /* PANEL columns a unit; BLOCK elements go through the row kernel at once; SLOTS sums of chunks fit on the stack. */
-enum { PANEL = 128, BLOCK = 4096, SLOTS = 32, PIECE_ELEMENTS = 65536 };
+enum { PANEL = 256, BLOCK = 4096, SLOTS = 16, PIECE_ELEMENTS = 65536 };
 
 #define real  float
 #define FN(x) x##_f32
@@ -164,7 +164,7 @@ static void plan(reduction *r, int64_t numel)
     int64_t unit_elements = numel / r->units + 1;
     r->piece_units = PIECE_ELEMENTS / unit_elements > 0 ? PIECE_ELEMENTS / unit_elements : 1;
     r->chunks = 1;
-    if (r->units <= SLOTS / 4 && numel >= 2 * PIECE_ELEMENTS) {
+    if (r->units <= SLOTS / 2 && numel >= 2 * PIECE_ELEMENTS) {
         int64_t most = SLOTS / r->units, wanted = (numel + PIECE_ELEMENTS - 1) / PIECE_ELEMENTS / r->units;
         r->chunks = wanted < 1 ? 1 : wanted < most ? wanted : most;
     }
