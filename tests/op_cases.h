@@ -55,10 +55,12 @@ typedef struct case_args {
 } case_args;
 
 enum {
-    ELEMENTWISE = 1, /* works on any shapes that broadcast; `element` is its reference */
-    BY_LARGEST = 2,  /* ulps count at the tensor's largest entry, not at each entry */
-    LARGE = 4,       /* big enough to be cut into pieces; too big for differences */
-    COARSE = 8       /* the result may be rounded coarser than the operand: no numeric derivative */
+    ELEMENTWISE = 1,  /* works on any shapes that broadcast; `element` is its reference */
+    BY_LARGEST = 2,   /* ulps count at the tensor's largest entry, not at each entry */
+    BY_MAGNITUDE = 4, /* ulps count at the result of the operands' magnitudes: for sums, where terms cancel */
+    LARGE = 8,        /* big enough to be cut into pieces; too big for differences */
+    TO_F32 = 16,      /* the result is f32 whatever the operand is: too rough for gradcheck's differences */
+    STEEP = 32        /* changes within a step of gradcheck: only differences of the reference count */
 };
 
 typedef struct op_case {

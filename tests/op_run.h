@@ -49,8 +49,10 @@ void array_of(const lab_tensor *t, array *a);
 void weights_for(const run *r, const array *y, array *weights);
 
 /* Compares; fails the row with `what`, the index and both values. True if they agree. */
-bool agree_in_ulps(const run *r, const char *what, const array *got, const array *expected, double ulps, bool largest);
-bool agree(const run *r, const char *what, const array *got, const array *expected, double tolerance);
+bool agree_in_ulps(const run *r, const char *what, const array *got, const array *expected, const array *scale,
+                   double ulps); /* of the scale's entries */
+bool agree(const run *r, const char *what, const array *got, const array *expected, long double limit);
+long double largest_of(const array *a);
 bool same_bits(const run *r, const char *what, const lab_tensor *got, const void *expected);
 
 /* Row-major bytes of a tensor, to be freed by the caller. */
@@ -65,7 +67,8 @@ bool run_gradients(run *r, lab_tensor *y, const array *weights, int n, lab_tenso
                    bool create_graph);
 /* The same from the reference by differences of long doubles. Operands that share data are varied together. */
 void reference_gradients(run *r, const array *weights, array *grads);
-double gradient_tolerance(const run *r);
+/* How far a gradient may be off: relative to the largest entry of all of them, as terms may cancel in one. */
+long double gradient_limit(const run *r, const array *grads);
 
 /* The operands that have a gradient. */
 int run_real_operands(const run *r, lab_tensor **xs, int *which);
