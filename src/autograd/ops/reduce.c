@@ -179,80 +179,119 @@ static int64_t offset_of(const plan_axes *axes, int64_t index, const int64_t *st
     return axes->rank > 0 ? offset + index * strides[0] : 0;
 }
 
-static int64_t width_of(const plan *p, int64_t unit)
+/* Where a unit begins, and how many results it has. */
+typedef struct unit_at {
+    const char *x;
+    char *y;
+    int64_t width;
+} unit_at;
+
+static unit_at find_unit(const plan *p, int64_t unit)
 {
-    int64_t rest = p->inner - unit % p->panels * PANEL;
-    return !p->columns ? 1 : rest < PANEL ? rest : PANEL;
+    int64_t panel = 0, kept = unit, element = (int64_t)lab_dtype_size(p->dtype);
+    if (p->panels > 1) {
+        panel = unit % p->panels * PANEL;
+        kept = unit / p->panels;
+    }
+    unit_at u = {.width = 1};
+    u.x = p->x + (offset_of(&p->kept, kept, p->kept.x) + panel * p->inner_x) * element;
+    u.y = p->y + (offset_of(&p->kept, kept, p->kept.y) + panel * p->inner_y) * element;
+    if (p->columns)
+        u.width = p->inner - panel < PANEL ? p->inner - panel : PANEL;
+    return u;
 }
 
-/* The first element of row (or piece of a row) `row` that a unit sums. */
-static const void *row_of(const plan *p, int64_t unit, int64_t row)
+/* The first element of row (or piece of a row) `row` that a unit sums, and how many of it when rows are summed. */
+static const void *find_row(const plan *p, const unit_at *u, int64_t row, int64_t *length)
 {
-    int64_t offset = offset_of(&p->kept, unit / p->panels, p->kept.x) +
-                     offset_of(&p->summed, row / p->pieces, p->summed.x) +
-                     (unit % p->panels * PANEL + row % p->pieces * ROW_PIECE) * p->inner_x;
-    return p->x + (size_t)offset * lab_dtype_size(p->dtype);
-}
-
-static int64_t length_of(const plan *p, int64_t row)
-{
-    int64_t rest = p->inner - row % p->pieces * ROW_PIECE;
-    return rest < ROW_PIECE ? rest : ROW_PIECE;
-}
-
-static void *result_of(const plan *p, int64_t unit)
-{
-    int64_t offset = offset_of(&p->kept, unit / p->panels, p->kept.y) + unit % p->panels * PANEL * p->inner_y;
-    return p->y + (size_t)offset * lab_dtype_size(p->dtype);
+    int64_t piece = 0;
+    if (p->pieces > 1) {
+        piece = row % p->pieces * ROW_PIECE;
+        row /= p->pieces;
+    }
+    *length = p->inner - piece < ROW_PIECE ? p->inner - piece : ROW_PIECE;
+    return u->x + (offset_of(&p->summed, row, p->summed.x) + piece * p->inner_x) * (int64_t)lab_dtype_size(p->dtype);
 }
 
 /* ---- Sums of floats ------------------------------------------------------------------------------------------------ */
 
-static void add_columns_f32(int64_t n, double *restrict sums, const float *restrict x, int64_t stride)
+/* sums[j] += x[0][j] + ... of up to four rows: more of them are on the way from memory at once. */
+enum { ROWS_AT_ONCE = 4 };
+
+static void add_columns_f32(int64_t n, double *restrict sums, int rows, const void *const *x, int64_t stride)
 {
-    if (stride == 1)
+    const float *a = x[0], *b = x[1], *c = x[2], *d = x[3];
+    if (rows < ROWS_AT_ONCE)
+        for (int row = 0; row < rows; row++)
+            for (int64_t i = 0; i < n; i++)
+                sums[i] += (double)((const float *)x[row])[i * stride];
+    else if (stride == 1)
         for (int64_t i = 0; i < n; i++)
-            sums[i] += (double)x[i];
+            sums[i] += ((double)a[i] + (double)b[i]) + ((double)c[i] + (double)d[i]);
     else
-        for (int64_t i = 0; i < n; i++)
-            sums[i] += (double)x[i * stride];
+        for (int64_t i = 0, j = 0; i < n; i++, j += stride)
+            sums[i] += ((double)a[j] + (double)b[j]) + ((double)c[j] + (double)d[j]);
 }
 
-static void add_columns_f64(int64_t n, double *restrict sums, const double *restrict x, int64_t stride)
+static void add_columns_f64(int64_t n, double *restrict sums, int rows, const void *const *x, int64_t stride)
 {
-    if (stride == 1)
+    const double *a = x[0], *b = x[1], *c = x[2], *d = x[3];
+    if (rows < ROWS_AT_ONCE)
+        for (int row = 0; row < rows; row++)
+            for (int64_t i = 0; i < n; i++)
+                sums[i] += ((const double *)x[row])[i * stride];
+    else if (stride == 1)
         for (int64_t i = 0; i < n; i++)
-            sums[i] += x[i];
+            sums[i] += (a[i] + b[i]) + (c[i] + d[i]);
     else
-        for (int64_t i = 0; i < n; i++)
-            sums[i] += x[i * stride];
+        for (int64_t i = 0, j = 0; i < n; i++, j += stride)
+            sums[i] += (a[j] + b[j]) + (c[j] + d[j]);
 }
 
-static void sum_block(const plan *p, int64_t unit, int64_t block, double *sums)
+static void sum_columns(const plan *p, const unit_at *u, int64_t first, int64_t end, double *sums)
 {
-    int64_t width = width_of(p, unit), first = block * p->block_rows;
-    int64_t end = first + p->block_rows < p->rows ? first + p->block_rows : p->rows;
-    memset(sums, 0, (size_t)width * sizeof *sums);
-    for (int64_t row = first; row < end; row++) {
-        const void *x = row_of(p, unit, row);
-        if (!p->columns)
-            sums[0] += lab__kernels()->row[lab__kernel_type(p->dtype)].sum(length_of(p, row), x, p->inner_x);
-        else if (p->dtype == LAB_F32)
-            add_columns_f32(width, sums, x, p->inner_x);
+    memset(sums, 0, (size_t)u->width * sizeof *sums);
+    for (int64_t row = first; row < end; row += ROWS_AT_ONCE) {
+        const void *x[ROWS_AT_ONCE] = {0};
+        int64_t length;
+        int rows = end - row < ROWS_AT_ONCE ? (int)(end - row) : ROWS_AT_ONCE;
+        for (int i = 0; i < rows; i++)
+            x[i] = find_row(p, u, row + i, &length);
+        if (p->dtype == LAB_F32)
+            add_columns_f32(u->width, sums, rows, x, p->inner_x);
         else
-            add_columns_f64(width, sums, x, p->inner_x);
+            add_columns_f64(u->width, sums, rows, x, p->inner_x);
     }
 }
 
-static void put_results(const plan *p, int64_t unit, const double *sums)
+static void sum_rows(const plan *p, const unit_at *u, int64_t first, int64_t end, double *sum)
 {
-    int64_t width = width_of(p, unit);
-    void *y = result_of(p, unit);
-    for (int64_t i = 0; i < width; i++)
+    const kernel_row_fns *kernels = &lab__kernels()->row[lab__kernel_type(p->dtype)];
+    *sum = 0;
+    for (int64_t row = first; row < end; row++) {
+        int64_t length;
+        const void *x = find_row(p, u, row, &length);
+        *sum += kernels->sum(length, x, p->inner_x);
+    }
+}
+
+static void sum_block(const plan *p, const unit_at *u, int64_t block, double *sums)
+{
+    int64_t first = block * p->block_rows;
+    int64_t end = first + p->block_rows < p->rows ? first + p->block_rows : p->rows;
+    if (p->columns)
+        sum_columns(p, u, first, end, sums);
+    else
+        sum_rows(p, u, first, end, sums);
+}
+
+static void put_results(const plan *p, const unit_at *u, const double *sums)
+{
+    for (int64_t i = 0; i < u->width; i++)
         if (p->dtype == LAB_F32)
-            ((float *)y)[i * p->inner_y] = (float)(sums[i] / p->divisor);
+            ((float *)u->y)[i * p->inner_y] = (float)(sums[i] / p->divisor);
         else
-            ((double *)y)[i * p->inner_y] = sums[i] / p->divisor;
+            ((double *)u->y)[i * p->inner_y] = sums[i] / p->divisor;
 }
 
 static void run_units(void *context, int64_t piece, int worker)
@@ -262,13 +301,14 @@ static void run_units(void *context, int64_t piece, int worker)
     double total[PANEL], sums[PANEL];
     int64_t end = (piece + 1) * p->group < p->units ? (piece + 1) * p->group : p->units;
     for (int64_t unit = piece * p->group; unit < end; unit++) {
-        sum_block(p, unit, 0, total);
+        unit_at u = find_unit(p, unit);
+        sum_block(p, &u, 0, total);
         for (int64_t block = 1; block < p->blocks; block++) {
-            sum_block(p, unit, block, sums);
-            for (int64_t i = 0; i < width_of(p, unit); i++)
+            sum_block(p, &u, block, sums);
+            for (int64_t i = 0; i < u.width; i++)
                 total[i] += sums[i];
         }
-        put_results(p, unit, total);
+        put_results(p, &u, total);
     }
 }
 
@@ -276,17 +316,19 @@ static void run_block(void *context, int64_t piece, int worker)
 {
     (void)worker;
     const plan *p = context;
-    sum_block(p, piece / p->blocks, piece % p->blocks, p->partials + piece * p->width);
+    unit_at u = find_unit(p, piece / p->blocks);
+    sum_block(p, &u, piece % p->blocks, p->partials + piece * p->width);
 }
 
 static void add_blocks_up(const plan *p)
 {
     for (int64_t unit = 0; unit < p->units; unit++) {
+        unit_at u = find_unit(p, unit);
         double *total = p->partials + unit * p->blocks * p->width;
         for (int64_t block = 1; block < p->blocks; block++)
-            for (int64_t i = 0; i < width_of(p, unit); i++)
+            for (int64_t i = 0; i < u.width; i++)
                 total[i] += total[block * p->width + i];
-        put_results(p, unit, total);
+        put_results(p, &u, total);
     }
 }
 
@@ -299,15 +341,17 @@ static void sum_integers(void *context, int64_t piece, int worker)
     int64_t end = (piece + 1) * p->group < p->units ? (piece + 1) * p->group : p->units;
     for (int64_t unit = piece * p->group; unit < end; unit++) {
         uint64_t sums[PANEL] = {0};
-        int64_t width = width_of(p, unit), *y = result_of(p, unit);
+        unit_at u = find_unit(p, unit);
         for (int64_t row = 0; row < p->rows; row++) {
-            const int64_t *x = row_of(p, unit, row);
-            int64_t length = p->columns ? width : length_of(p, row);
+            int64_t length;
+            const int64_t *x = find_row(p, &u, row, &length);
+            if (p->columns)
+                length = u.width;
             for (int64_t i = 0; i < length; i++)
                 sums[p->columns ? i : 0] += (uint64_t)x[i * p->inner_x];
         }
-        for (int64_t i = 0; i < width; i++)
-            y[i * p->inner_y] = (int64_t)sums[i];
+        for (int64_t i = 0; i < u.width; i++)
+            ((int64_t *)u.y)[i * p->inner_y] = (int64_t)sums[i];
     }
 }
 
