@@ -129,6 +129,49 @@ static void rows_without_keys_give_zero_and_take_no_gradient(void **state)
         }
 }
 
+static void expect_no_nan(const char *what, const lab_tensor *t)
+{
+    for (int64_t i = 0; i < lab_tensor_numel(t); i++)
+        if (isnan(element_of(t, i)))
+            fail_msg("seed %llu: %s: element %lld is NaN", (unsigned long long)check_seed(), what, (long long)i);
+}
+
+/* Whatever leaves a row without keys by its position, offset and window at their very edges included. */
+static void no_position_lets_a_nan_through(void **state)
+{
+    (void)state;
+    uint64_t draws = draw_start("positions");
+    for (int i = 0; i < 2 * 3 * 3 * 2 * 9; i++) {
+        attention_case c = {.dtype = LAB_F64,
+                            .batch_rank = 1,
+                            .batch = {1},
+                            .heads = 1,
+                            .kv_heads = 1,
+                            .tq = 3,
+                            .tk = 2,
+                            .d = 1,
+                            .dv = 1};
+        int64_t offset = i % 9 - 4;
+        bool causal = i / 9 % 2, by_tensor = i / 18 % 2;
+        case_make(&c, &draws);
+        c.opts.causal = causal ? LAB_CAUSAL_OFFSET : LAB_CAUSAL_NONE;
+        c.opts.window = (lab_window){true, i / 36 % 3 - 1, i / 108 - 1};
+        if (by_tensor)
+            c.opts.offsets = leaf_of_integers(1, c.batch, &offset);
+        else
+            c.opts.offset = offset;
+        reference r;
+        assert_true(reference_attention(&r, c.q, c.k, c.v, &c.opts, 0));
+        lab_graph *g = lab_graph_create(NULL);
+        gradients wild = run_with_seed(g, &c, r.empty, NAN);
+        for (int j = 0; j < 3; j++)
+            expect_no_nan("gradient", wild.grads[j]);
+        reference_free(&r);
+        lab_graph_destroy(&g);
+        case_free(&c);
+    }
+}
+
 /* In f32 too, where products overflow sooner. */
 static void products_of_minus_infinity_empty_a_row_in_f32(void **state)
 {
@@ -450,6 +493,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_without_keys_give_zero_and_take_no_gradient),
+        cmocka_unit_test(no_position_lets_a_nan_through),
         cmocka_unit_test(products_of_minus_infinity_empty_a_row_in_f32),
         cmocka_unit_test(lse_of_an_empty_row_is_its_sinks),
         cmocka_unit_test(empty_rows_can_be_nan_or_the_mean),
