@@ -158,10 +158,9 @@ static void produce_relu(const void *context, kernel_type type, int64_t n, void 
                          const int64_t *x_strides)
 {
     (void)context;
-    const double zero = 0; /* in either precision */
     uint8_t positive[PLACE_CHUNK_BYTES / 4];
-    lab__kernels()->compare[type][KERNEL_LESS](n, positive, 1, &zero, 0, x[1], x_strides[1]);
-    lab__kernel_where(n, type == KERNEL_F64 ? 8 : 4, y, y_stride, positive, 1, x[0], x_strides[0], &zero, 0);
+    lab__kernels()->compare[type][KERNEL_LESS](n, positive, 1, lab__zero_row, 1, x[1], x_strides[1]);
+    lab__kernel_where(n, type == KERNEL_F64 ? 8 : 4, y, y_stride, positive, 1, x[0], x_strides[0], lab__zero_row, 1);
 }
 
 static lab_status relu_backward(lab_vjp_call *call)

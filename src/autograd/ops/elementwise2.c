@@ -215,7 +215,6 @@ static void produce_extreme(const void *context, kernel_type type, int64_t n, vo
     const extreme *e = context;
     const kernel_compare_fn *compare = lab__kernels()->compare[type];
     const int lesser = e->largest ? 2 : 1, greater = 3 - lesser;
-    const double zero = 0;
     uint8_t wins[PLACE_CHUNK_BYTES / 4], number[PLACE_CHUNK_BYTES / 4];
     compare[KERNEL_LESS_EQUAL](n, wins, 1, x[lesser], x_strides[lesser], x[greater], x_strides[greater]);
     compare[KERNEL_EQUAL](n, number, 1, x[1], x_strides[1], x[1], x_strides[1]);
@@ -223,9 +222,9 @@ static void produce_extreme(const void *context, kernel_type type, int64_t n, vo
     lab__kernel_logical_or(n, wins, 1, wins, 1, number, 1);
     const int size = type == KERNEL_F64 ? 8 : 4;
     if (e->to_a)
-        lab__kernel_where(n, size, y, y_stride, wins, 1, x[0], x_strides[0], &zero, 0);
+        lab__kernel_where(n, size, y, y_stride, wins, 1, x[0], x_strides[0], lab__zero_row, 1);
     else
-        lab__kernel_where(n, size, y, y_stride, wins, 1, &zero, 0, x[0], x_strides[0]);
+        lab__kernel_where(n, size, y, y_stride, wins, 1, lab__zero_row, 1, x[0], x_strides[0]);
 }
 
 static lab_status extreme_backward(lab_vjp_call *call, bool largest)

@@ -108,6 +108,8 @@ void lab__place_compute(const lab_place *place, int inputs, const lab_tensor *co
                         const void *context, void *scratch);
 /* For backward_scratch: the bytes of dy if an operand that is wanted was stretched, else 0. */
 size_t lab__place_scratch(const lab_vjp_call *call);
+/* Zeros, as many as such a row has: where takes vectors faster than one number. */
+extern const double lab__zero_row[PLACE_CHUNK_BYTES / sizeof(double)];
 /* Ready-made: place (+)= f(dy), and place (+)= f(dy, b). */
 void lab__place_unary(const lab_place *place, kernel_unary op, const lab_tensor *dy, double parameter, void *scratch);
 void lab__place_binary(const lab_place *place, kernel_binary op, const lab_tensor *dy, const lab_tensor *b,

@@ -5,6 +5,8 @@
  */
 #include "op_impl.h"
 
+const double lab__zero_row[PLACE_CHUNK_BYTES / sizeof(double)];
+
 typedef struct place_rows {
     const loop *l;
     place_fn produce;

@@ -46,13 +46,12 @@ static lab_status where_vjp(lab_graph *g, lab_vjp_call *call)
 static void produce_where(const void *context, kernel_type type, int64_t n, void *y, int64_t y_stride, char *const *x,
                           const int64_t *x_strides)
 {
-    const double zero = 0; /* in either precision */
     const int size = type == KERNEL_F64 ? 8 : 4;
     const uint8_t *condition = (const uint8_t *)x[1];
     if (*(const bool *)context)
-        lab__kernel_where(n, size, y, y_stride, condition, x_strides[1], x[0], x_strides[0], &zero, 0);
+        lab__kernel_where(n, size, y, y_stride, condition, x_strides[1], x[0], x_strides[0], lab__zero_row, 1);
     else
-        lab__kernel_where(n, size, y, y_stride, condition, x_strides[1], &zero, 0, x[0], x_strides[0]);
+        lab__kernel_where(n, size, y, y_stride, condition, x_strides[1], lab__zero_row, 1, x[0], x_strides[0]);
 }
 
 static lab_status where_backward(lab_vjp_call *call)
