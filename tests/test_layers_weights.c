@@ -261,7 +261,7 @@ static void block_equals_its_formula_and_has_right_gradients(void **state)
         expect_close("block", block_of(g, xs, &c), want, 20, 1e-13);
         expect_healthy(g);
         int n = inputs_and_parameters(&l, xs, 1);
-        expect_gradients("block", block_of, &c, n, xs, NULL);
+        expect_gradients("block", block_of, &c, n, xs, &(lab_gradcheck_opts){.step = 2e-4});
         lab_graph_destroy(&g);
         lab_tensor_destroy(&xs[0]);
         lab_block_free(&c.layer);

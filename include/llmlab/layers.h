@@ -124,7 +124,9 @@ LAB_API LAB_CHECKED lab_status lab_linear_init(lab_linear *x, const lab_linear_c
                                                uint64_t seed);
 /** @param input  [..., in]  @return [..., out] */
 LAB_API lab_tensor *lab_linear_apply(lab_graph *g, const lab_linear *x, lab_tensor *input);
+/** Visits the parameters. @return what fn does; LAB_ERR_ARGUMENT (NULL), LAB_ERR_RANGE (a name too long) */
 LAB_API LAB_CHECKED lab_status lab_linear_visit(lab_linear *x, const char *prefix, lab_visit_fn fn, void *ctx);
+/** Gives its parameters back; NULL, and a layer that is all zero, are fine. */
 LAB_API void lab_linear_free(lab_linear *x);
 
 /* ---- MLP ------------------------------------------------------------------------------------------------------------ */
@@ -156,7 +158,9 @@ typedef struct lab_mlp {
 LAB_API LAB_CHECKED lab_status lab_mlp_init(lab_mlp *x, const lab_mlp_config *config, lab_dtype dtype, uint64_t seed);
 /** @param input  [..., width]  @return as input */
 LAB_API lab_tensor *lab_mlp_apply(lab_graph *g, const lab_mlp *x, lab_tensor *input);
+/** Visits the parameters. @return what fn does; LAB_ERR_ARGUMENT (NULL), LAB_ERR_RANGE (a name too long) */
 LAB_API LAB_CHECKED lab_status lab_mlp_visit(lab_mlp *x, const char *prefix, lab_visit_fn fn, void *ctx);
+/** Gives its parameters back; NULL, and a layer that is all zero, are fine. */
 LAB_API void lab_mlp_free(lab_mlp *x);
 
 /* ---- Multi-head attention ------------------------------------------------------------------------------------------- */
@@ -195,7 +199,9 @@ LAB_API LAB_CHECKED lab_status lab_mha_init(lab_mha *x, const lab_mha_config *co
  */
 LAB_API lab_tensor *lab_mha_apply(lab_graph *g, const lab_mha *x, lab_tensor *input, lab_tensor *memory,
                                   lab_kv_cache *cache, const lab_attention_opts *opts);
+/** Visits the parameters. @return what fn does; LAB_ERR_ARGUMENT (NULL), LAB_ERR_RANGE (a name too long) */
 LAB_API LAB_CHECKED lab_status lab_mha_visit(lab_mha *x, const char *prefix, lab_visit_fn fn, void *ctx);
+/** Gives its parameters back; NULL, and a layer that is all zero, are fine. */
 LAB_API void lab_mha_free(lab_mha *x);
 
 /* ---- Block ---------------------------------------------------------------------------------------------------------- */
@@ -246,7 +252,9 @@ LAB_API LAB_CHECKED lab_status lab_block_init(lab_block *x, const lab_block_conf
  */
 LAB_API lab_tensor *lab_block_apply(lab_graph *g, const lab_block *x, lab_tensor *input, lab_kv_cache *cache,
                                     const lab_attention_opts *opts);
+/** Visits the parameters. @return what fn does; LAB_ERR_ARGUMENT (NULL), LAB_ERR_RANGE (a name too long) */
 LAB_API LAB_CHECKED lab_status lab_block_visit(lab_block *x, const char *prefix, lab_visit_fn fn, void *ctx);
+/** Gives its parameters back; NULL, and a layer that is all zero, are fine. */
 LAB_API void lab_block_free(lab_block *x);
 
 #ifdef __cplusplus
