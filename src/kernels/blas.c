@@ -33,18 +33,21 @@ extern WEAK int64_t bli_info_get_enable_openmp(void);
 extern WEAK int64_t bli_info_get_enable_pthreads(void);
 
 extern WEAK int MKL_Set_Num_Threads_Local(int n);
-extern WEAK void MKL_Get_Version_String(char *text, int length);
 
 enum { OPENBLAS_SERIAL, OPENBLAS_PTHREAD, OPENBLAS_OPENMP };
 
 /* ---- Thread counts ----------------------------------------------------------------------------------------------- */
 
+/* Both can be there: BLIS has no LAPACK, so it may come from OpenBLAS. */
+enum { OPENBLAS, BLIS, PROCESS_COUNTS };
+
 static struct {
     pthread_mutex_t lock;
+    pthread_mutex_t calling; /* held by a piece where there may be one at a time */
     int entered;
     bool registered, left_behind; /* the fork handler; the count is still 1 because of threads that a fork lost */
-    int saved;
-} guard = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    int saved[PROCESS_COUNTS];
+} guard = {.lock = PTHREAD_MUTEX_INITIALIZER, .calling = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local int entered_here, saved_here;
 static _Thread_local bool piece_ready;
@@ -55,29 +58,37 @@ static bool on_openmp(void)
            omp_set_num_threads;
 }
 
-static int get_process_threads(void)
+/* OpenBLAS's serial build deals out its buffers without a lock: two callers may get the same. */
+static bool one_at_a_time(void)
 {
-    if (openblas_get_num_threads && openblas_set_num_threads)
+    return openblas_get_parallel && openblas_get_parallel() == OPENBLAS_SERIAL;
+}
+
+static int get_process_threads(int which)
+{
+    if (which == OPENBLAS && openblas_get_num_threads && openblas_set_num_threads)
         return openblas_get_num_threads();
-    if (bli_thread_get_num_threads && bli_thread_set_num_threads)
+    if (which == BLIS && bli_thread_get_num_threads && bli_thread_set_num_threads)
         return (int)bli_thread_get_num_threads();
     return 1;
 }
 
-static void set_process_threads(int n)
+static void set_process_threads(int which, int n)
 {
-    if (openblas_get_num_threads && openblas_set_num_threads)
+    if (get_process_threads(which) == n)
+        return;
+    if (which == OPENBLAS)
         openblas_set_num_threads(n);
-    else if (bli_thread_get_num_threads && bli_thread_set_num_threads)
+    else
         bli_thread_set_num_threads(n);
 }
 
-/* The count of the calling thread, and what it was; 0 where threads have none. */
+/* Sets the count of the calling thread; returns what it was. 0 where threads have none (and MKL's word for none). */
 static int exchange_thread_threads(int n)
 {
     if (MKL_Set_Num_Threads_Local)
         return MKL_Set_Num_Threads_Local(n);
-    if (!on_openmp())
+    if (!on_openmp() || n == 0)
         return 0;
     int before = omp_get_max_threads();
     if (before != n)
@@ -89,12 +100,14 @@ static int exchange_thread_threads(int n)
 
 static void before_fork(void)
 {
+    pthread_mutex_lock(&guard.calling);
     pthread_mutex_lock(&guard.lock);
 }
 
 static void after_fork_in_parent(void)
 {
     pthread_mutex_unlock(&guard.lock);
+    pthread_mutex_unlock(&guard.calling);
 }
 
 /* The threads that were inside are not here to leave. What they saved is put back by the next to leave. */
@@ -102,7 +115,7 @@ static void after_fork_in_child(void)
 {
     guard.left_behind = guard.left_behind || guard.entered > entered_here;
     guard.entered = entered_here;
-    pthread_mutex_unlock(&guard.lock);
+    after_fork_in_parent();
 }
 
 void lab__blas_guard_enter(void)
@@ -112,30 +125,41 @@ void lab__blas_guard_enter(void)
     pthread_mutex_lock(&guard.lock);
     if (!guard.registered)
         guard.registered = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
-    if (guard.entered++ == 0 && !guard.left_behind)
-        guard.saved = get_process_threads();
+    bool first = guard.entered++ == 0 && !guard.left_behind;
     guard.left_behind = false;
-    if (get_process_threads() != 1)
-        set_process_threads(1);
+    for (int which = 0; which < PROCESS_COUNTS; which++) {
+        if (first)
+            guard.saved[which] = get_process_threads(which);
+        set_process_threads(which, 1);
+    }
     pthread_mutex_unlock(&guard.lock);
 }
 
 void lab__blas_guard_leave(void)
 {
     pthread_mutex_lock(&guard.lock);
-    if (--guard.entered == 0 && guard.saved != get_process_threads())
-        set_process_threads(guard.saved);
+    bool last = --guard.entered == 0;
+    for (int which = 0; which < PROCESS_COUNTS && last; which++)
+        set_process_threads(which, guard.saved[which]);
     pthread_mutex_unlock(&guard.lock);
-    if (--entered_here == 0 && saved_here > 0)
+    if (--entered_here == 0)
         exchange_thread_threads(saved_here);
 }
 
-void lab__blas_guard_piece(void)
+void lab__blas_piece_begin(void)
 {
-    if (entered_here > 0 || piece_ready)
-        return;
-    exchange_thread_threads(1); /* for good: this is a worker of ours */
-    piece_ready = true;
+    if (entered_here == 0 && !piece_ready) {
+        exchange_thread_threads(1); /* for good: this is a worker of ours */
+        piece_ready = true;
+    }
+    if (one_at_a_time())
+        pthread_mutex_lock(&guard.calling);
+}
+
+void lab__blas_piece_end(void)
+{
+    if (one_at_a_time())
+        pthread_mutex_unlock(&guard.calling);
 }
 
 /* ---- Names ----------------------------------------------------------------------------------------------------- */
@@ -145,11 +169,11 @@ static pthread_once_t name_once = PTHREAD_ONCE_INIT;
 
 static void find_name(void)
 {
-    if (openblas_get_config)
+    if (bli_info_get_version_str)
+        snprintf(name, sizeof name, "BLIS %s", bli_info_get_version_str());
+    else if (openblas_get_config)
         /* "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...": two words of it */
         snprintf(name, sizeof name, "%s", openblas_get_config());
-    else if (bli_info_get_version_str)
-        snprintf(name, sizeof name, "BLIS %s", bli_info_get_version_str());
     else
         snprintf(name, sizeof name, "%s", MKL_Set_Num_Threads_Local ? "Intel MKL" : "reference BLAS");
     char *space = strchr(name, ' ');
@@ -165,18 +189,20 @@ const char *lab__blas_name(void)
 
 const char *lab__blas_core(void)
 {
-    const char *core = openblas_get_corename ? openblas_get_corename() : NULL;
+    const char *core = openblas_get_corename && !bli_info_get_version_str ? openblas_get_corename() : NULL;
     return core ? core : "";
 }
 
 const char *lab__blas_threading(void)
 {
     static const char *const names[] = {"serial", "pthread", "openmp"};
-    if (openblas_get_parallel) {
-        int parallel = openblas_get_parallel();
-        return parallel >= OPENBLAS_SERIAL && parallel <= OPENBLAS_OPENMP ? names[parallel] : "unknown";
+    if (bli_info_get_version_str) {
+        if (!bli_info_get_enable_openmp || !bli_info_get_enable_pthreads)
+            return "unknown";
+        return names[bli_info_get_enable_openmp()     ? OPENBLAS_OPENMP
+                     : bli_info_get_enable_pthreads() ? OPENBLAS_PTHREAD
+                                                      : 0];
     }
-    if (bli_info_get_enable_openmp && bli_info_get_enable_pthreads)
-        return names[bli_info_get_enable_openmp() ? 2 : bli_info_get_enable_pthreads() ? 1 : 0];
-    return "unknown";
+    int parallel = openblas_get_parallel ? openblas_get_parallel() : -1;
+    return parallel >= OPENBLAS_SERIAL && parallel <= OPENBLAS_OPENMP ? names[parallel] : "unknown";
 }

@@ -121,9 +121,9 @@ static void multiply_piece(void *context, int64_t piece, int worker)
     int64_t unit = piece * p->group, end = unit + p->group, units = p->entries * p->panels;
     if (end > units)
         end = units;
-    lab__blas_guard_piece();
     offsets o = {0};
     seek(p, &o, 0, p->entry_rank, unit / p->panels);
+    lab__blas_piece_begin();
     for (int64_t panel = unit % p->panels; unit < end; unit++) {
         multiply_panel(p, &o, panel);
         if (++panel == p->panels) {
@@ -131,6 +131,7 @@ static void multiply_piece(void *context, int64_t piece, int worker)
             step(p, &o, 0, p->entry_rank);
         }
     }
+    lab__blas_piece_end();
 }
 
 /* ---- A run --------------------------------------------------------------------------------------------------------- */

@@ -52,8 +52,10 @@ const char *lab__blas_threading(void);
 /* The counted guard, for other callers of BLAS inside the library (lapack.c) and for benches. */
 void lab__blas_guard_enter(void);
 void lab__blas_guard_leave(void);
-/* What a piece calls before it calls BLAS: some builds keep a thread count in each thread, also in each worker. */
-void lab__blas_guard_piece(void);
+/* Around the calls of BLAS of one piece, inside the guard: some builds keep a thread count in each thread, also in each
+ * worker; and OpenBLAS's serial build does not bear two callers at a time. */
+void lab__blas_piece_begin(void);
+void lab__blas_piece_end(void);
 
 /* The direct call, row-major, one thread, for benches: C[m,n] = A[m,k] B[k,n]. */
 void lab__gemm_direct(kernel_type type, int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c);

@@ -146,11 +146,13 @@ int lab__qr(kernel_type type, int64_t m, int64_t n, const void *a, void *q, void
     qr_places p = place_qr(&l, type, m, n);
     transpose(type, m, n, a, p.a);
     lab__blas_guard_enter();
+    lab__blas_piece_begin();
     int info = factor(type, (int)m, (int)n, &p);
     if (info == 0) {
         take_r(type, m, n, p.a, r);
         info = expand_q(type, (int)m, (int)rank, &p);
     }
+    lab__blas_piece_end();
     lab__blas_guard_leave();
     if (info != 0)
         return info;
@@ -242,7 +244,9 @@ int lab__svd(kernel_type type, int64_t m, int64_t n, const void *a, void *s, voi
     svd_places p = place_svd(&l, type, m, n, u && vt);
     memcpy(p.a, a, (size_t)(m * n) * size_of(type));
     lab__blas_guard_enter();
+    lab__blas_piece_begin();
     int info = call_svd(type, m, n, &p, s, u, vt, (int)p.work_count);
+    lab__blas_piece_end();
     lab__blas_guard_leave();
     return info;
 }
