@@ -29,42 +29,44 @@ static void make_along(along *a, const lab_tensor *listed, const lab_tensor *ind
     lab__loop_make_axis(&a->rows, 3, (const lab_tensor *[]){listed, indices, &beginnings}, axis);
 }
 
-static const int64_t *index_of(char *const *data, const int64_t *strides, int64_t j)
+/* Elements are moved as bits; called with a size that is written there, so that each becomes one move. */
+static inline void take_elements(size_t size, int64_t n, char *to, int64_t to_step, const int64_t *indices,
+                                 int64_t index_step, const char *from, int64_t from_step)
 {
-    return (const int64_t *)data[1] + j * strides[1];
+    for (int64_t j = 0; j < n; j++)
+        memcpy(to + j * to_step * (int64_t)size, from + indices[j * index_step] * from_step * (int64_t)size, size);
 }
 
-/* Elements are moved as bits; the sizes are spelled out so that each becomes one move. */
 static void take_row(void *context, int64_t n, char *const *data, const int64_t *strides)
 {
     const along *a = context;
-    for (int64_t j = 0; j < n; j++) {
-        int64_t from = *index_of(data, strides, j) * a->step, to = j * strides[0];
-        if (a->rows.element[0] == 4)
-            memcpy(data[0] + to * 4, data[2] + from * 4, 4);
-        else if (a->rows.element[0] == 8)
-            memcpy(data[0] + to * 8, data[2] + from * 8, 8);
-        else
-            data[0][to] = data[2][from];
-    }
+    const int64_t *indices = (const int64_t *)data[1];
+    if (a->rows.element[0] == 4)
+        take_elements(4, n, data[0], strides[0], indices, strides[1], data[2], a->step);
+    else if (a->rows.element[0] == 8)
+        take_elements(8, n, data[0], strides[0], indices, strides[1], data[2], a->step);
+    else
+        take_elements(1, n, data[0], strides[0], indices, strides[1], data[2], a->step);
 }
 
 static void scatter_row_f32(void *context, int64_t n, char *const *data, const int64_t *strides)
 {
     const along *a = context;
     const float *source = (const float *)data[0];
+    const int64_t *indices = (const int64_t *)data[1];
     float *y = (float *)data[2];
     for (int64_t j = 0; j < n; j++)
-        y[*index_of(data, strides, j) * a->step] += source[j * strides[0]];
+        y[indices[j * strides[1]] * a->step] += source[j * strides[0]];
 }
 
 static void scatter_row_f64(void *context, int64_t n, char *const *data, const int64_t *strides)
 {
     const along *a = context;
     const double *source = (const double *)data[0];
+    const int64_t *indices = (const int64_t *)data[1];
     double *y = (double *)data[2];
     for (int64_t j = 0; j < n; j++)
-        y[*index_of(data, strides, j) * a->step] += source[j * strides[0]];
+        y[indices[j * strides[1]] * a->step] += source[j * strides[0]];
 }
 
 static void scatter(lab_tensor *y, const lab_tensor *indices, const lab_tensor *source, int axis)

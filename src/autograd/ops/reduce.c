@@ -7,6 +7,7 @@
 #include "axes.h"
 
 enum {
+    SHORT_ROW = 64,   /* not worth a kernel's call */
     PANEL = 256,      /* columns that are summed side by side */
     ROW_PIECE = 4096, /* of a long row that is summed at once */
     BLOCK_ROWS = 256,
@@ -74,7 +75,7 @@ typedef struct plan {
     double divisor;
     plan_axes kept, summed;           /* without the inner axis */
     bool columns;                     /* the inner axis is kept: panels of it are summed side by side */
-    int64_t inner, inner_x, inner_y;  /* the axis on which x lies densest */
+    int64_t inner, inner_x, inner_y;  /* the axis that goes by columns, or makes the rows */
     int64_t panels, pieces, width;    /* of the inner axis: when kept, when summed; of a whole panel */
     int64_t rows, block_rows, blocks; /* rows (or pieces of them) that one unit sums */
     int64_t units, group;             /* units: results, or panels of them */
@@ -95,34 +96,36 @@ static void append_axis(plan_axes *axes, bool apart, int64_t size, int64_t x, in
     axes->y[axes->rank++] = y;
 }
 
-/* Takes the densest axis out of both lists; a single element is a row of 1. */
+/* The axis of a list on which x lies densest, or -1. */
+static int densest(const plan_axes *axes)
+{
+    int best = -1;
+    for (int i = axes->rank - 1; i >= 0; i--)
+        if (axes->x[i] > 0 && (best < 0 || axes->x[i] < axes->x[best]))
+            best = i;
+    return best < 0 ? axes->rank - 1 : best;
+}
+
+/* Takes the inner axis out of its list: the densest; but short rows are summed side by side. A single element is a row
+ * of 1. */
 static void choose_inner(plan *p)
 {
-    int64_t best = INT64_MAX;
-    plan_axes *from = NULL;
-    int at = 0;
-    for (int which = 0; which < 2; which++) {
-        plan_axes *axes = which ? &p->summed : &p->kept;
-        for (int i = axes->rank - 1; i >= 0; i--) {
-            int64_t stride = axes->x[i] > 0 ? axes->x[i] : INT64_MAX - 1;
-            if (stride < best) {
-                best = stride;
-                from = axes;
-                at = i;
-            }
-        }
-    }
-    p->columns = from == &p->kept;
-    p->inner = from ? from->shape[at] : 1;
-    p->inner_x = from ? from->x[at] : 1;
-    p->inner_y = from ? from->y[at] : 0;
-    for (int i = at; from && i + 1 < from->rank; i++) {
+    int kept = densest(&p->kept), summed = densest(&p->summed);
+    p->columns =
+        kept >= 0 && (summed < 0 || p->summed.shape[summed] < SHORT_ROW || p->kept.x[kept] < p->summed.x[summed]);
+    plan_axes *from = p->columns ? &p->kept : &p->summed;
+    int at = p->columns ? kept : summed;
+    p->inner = at >= 0 ? from->shape[at] : 1;
+    p->inner_x = at >= 0 ? from->x[at] : 1;
+    p->inner_y = at >= 0 ? from->y[at] : 0;
+    if (at < 0)
+        return;
+    from->rank--;
+    for (int i = at; i < from->rank; i++) {
         from->shape[i] = from->shape[i + 1];
         from->x[i] = from->x[i + 1];
         from->y[i] = from->y[i + 1];
     }
-    if (from)
-        from->rank--;
 }
 
 static int64_t count_of(const plan_axes *axes)
