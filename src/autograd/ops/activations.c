@@ -28,7 +28,7 @@ static lab_status tanh_forward(lab_op_call *call)
 
 static slope_value tanh_slope(slope *s, slope_value y)
 {
-    return slope_shift(s, slope_scale(s, slope_mul(s, y, y), -1), 1);
+    return lab__slope_shift(s, lab__slope_scale(s, lab__slope_mul(s, y, y), -1), 1);
 }
 
 static lab_status tanh_vjp(lab_graph *g, lab_vjp_call *call)
@@ -68,7 +68,7 @@ static lab_status sigmoid_forward(lab_op_call *call)
 
 static slope_value sigmoid_slope(slope *s, slope_value y)
 {
-    return slope_mul(s, y, slope_shift(s, slope_scale(s, y, -1), 1));
+    return lab__slope_mul(s, y, lab__slope_shift(s, lab__slope_scale(s, y, -1), 1));
 }
 
 static lab_status sigmoid_vjp(lab_graph *g, lab_vjp_call *call)
@@ -108,7 +108,8 @@ static lab_status erf_forward(lab_op_call *call)
 
 static slope_value erf_slope(slope *s, slope_value x)
 {
-    return slope_scale(s, slope_apply(s, KERNEL_EXP, slope_scale(s, slope_mul(s, x, x), -1)), M_2_SQRTPI);
+    return lab__slope_scale(s, lab__slope_apply(s, KERNEL_EXP, lab__slope_scale(s, lab__slope_mul(s, x, x), -1)),
+                            M_2_SQRTPI);
 }
 
 static lab_status erf_vjp(lab_graph *g, lab_vjp_call *call)
@@ -211,22 +212,23 @@ static lab_status gelu_forward(lab_op_call *call)
 
 static slope_value gelu_erf_slope(slope *s, slope_value x)
 {
-    x = slope_clamp(s, x, GELU_FLAT);
-    slope_value area = slope_scale(s, slope_shift(s, slope_apply(s, KERNEL_ERF, slope_scale(s, x, M_SQRT1_2)), 1), 0.5);
-    slope_value density = slope_apply(s, KERNEL_EXP, slope_scale(s, slope_mul(s, x, x), -0.5));
-    return slope_add(s, area, slope_mul(s, x, slope_scale(s, density, 0.5 * sqrt_2_over_pi)));
+    x = lab__slope_clamp(s, x, GELU_FLAT);
+    slope_value area = lab__slope_scale(
+        s, lab__slope_shift(s, lab__slope_apply(s, KERNEL_ERF, lab__slope_scale(s, x, M_SQRT1_2)), 1), 0.5);
+    slope_value density = lab__slope_apply(s, KERNEL_EXP, lab__slope_scale(s, lab__slope_mul(s, x, x), -0.5));
+    return lab__slope_add(s, area, lab__slope_mul(s, x, lab__slope_scale(s, density, 0.5 * sqrt_2_over_pi)));
 }
 
 static slope_value gelu_tanh_slope(slope *s, slope_value x)
 {
-    x = slope_clamp(s, x, GELU_FLAT);
-    slope_value square = slope_mul(s, x, x);
-    slope_value u =
-        slope_mul(s, x, slope_shift(s, slope_scale(s, square, sqrt_2_over_pi * gelu_cubic), sqrt_2_over_pi));
-    slope_value du = slope_shift(s, slope_scale(s, square, 3 * sqrt_2_over_pi * gelu_cubic), sqrt_2_over_pi);
-    slope_value t = slope_apply(s, KERNEL_TANH, u);
-    slope_value rest = slope_mul(s, slope_mul(s, x, tanh_slope(s, t)), du);
-    return slope_scale(s, slope_add(s, slope_shift(s, t, 1), rest), 0.5);
+    x = lab__slope_clamp(s, x, GELU_FLAT);
+    slope_value square = lab__slope_mul(s, x, x);
+    slope_value u = lab__slope_mul(
+        s, x, lab__slope_shift(s, lab__slope_scale(s, square, sqrt_2_over_pi * gelu_cubic), sqrt_2_over_pi));
+    slope_value du = lab__slope_shift(s, lab__slope_scale(s, square, 3 * sqrt_2_over_pi * gelu_cubic), sqrt_2_over_pi);
+    slope_value t = lab__slope_apply(s, KERNEL_TANH, u);
+    slope_value rest = lab__slope_mul(s, lab__slope_mul(s, x, tanh_slope(s, t)), du);
+    return lab__slope_scale(s, lab__slope_add(s, lab__slope_shift(s, t, 1), rest), 0.5);
 }
 
 static slope_fn gelu_slope(const void *attrs)
@@ -275,10 +277,10 @@ static lab_status silu_forward(lab_op_call *call)
 
 static slope_value silu_slope(slope *s, slope_value x)
 {
-    x = slope_clamp(s, x, SILU_FLAT);
-    slope_value y = slope_apply(s, KERNEL_SIGMOID, x);
-    slope_value rest = slope_mul(s, x, slope_shift(s, slope_scale(s, y, -1), 1));
-    return slope_mul(s, y, slope_shift(s, rest, 1));
+    x = lab__slope_clamp(s, x, SILU_FLAT);
+    slope_value y = lab__slope_apply(s, KERNEL_SIGMOID, x);
+    slope_value rest = lab__slope_mul(s, x, lab__slope_shift(s, lab__slope_scale(s, y, -1), 1));
+    return lab__slope_mul(s, y, lab__slope_shift(s, rest, 1));
 }
 
 static lab_status silu_vjp(lab_graph *g, lab_vjp_call *call)

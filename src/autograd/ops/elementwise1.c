@@ -390,7 +390,7 @@ static lab_status sin_forward(lab_op_call *call)
 
 static slope_value sin_slope(slope *s, slope_value x)
 {
-    return slope_apply(s, KERNEL_COS, x);
+    return lab__slope_apply(s, KERNEL_COS, x);
 }
 
 static lab_status sin_vjp(lab_graph *g, lab_vjp_call *call)
@@ -430,7 +430,7 @@ static lab_status cos_forward(lab_op_call *call)
 
 static slope_value cos_slope(slope *s, slope_value x)
 {
-    return slope_scale(s, slope_apply(s, KERNEL_SIN, x), -1);
+    return lab__slope_scale(s, lab__slope_apply(s, KERNEL_SIN, x), -1);
 }
 
 static lab_status cos_vjp(lab_graph *g, lab_vjp_call *call)

@@ -40,35 +40,35 @@ static slope_value binary_step(slope *s, kernel_binary op, slope_value a, const 
     return (slope_value){.row = row};
 }
 
-slope_value slope_mul(slope *s, slope_value a, slope_value b)
+slope_value lab__slope_mul(slope *s, slope_value a, slope_value b)
 {
     if (s->graph)
         return from_tensor(lab_mul(s->graph, a.tensor, b.tensor));
     return binary_step(s, KERNEL_MUL, a, b.row, 1);
 }
 
-slope_value slope_add(slope *s, slope_value a, slope_value b)
+slope_value lab__slope_add(slope *s, slope_value a, slope_value b)
 {
     if (s->graph)
         return from_tensor(lab_add(s->graph, a.tensor, b.tensor));
     return binary_step(s, KERNEL_ADD, a, b.row, 1);
 }
 
-slope_value slope_scale(slope *s, slope_value a, double factor)
+slope_value lab__slope_scale(slope *s, slope_value a, double factor)
 {
     if (s->graph)
         return from_tensor(lab_mul_scalar(s->graph, a.tensor, factor));
     return unary_step(s, KERNEL_MUL_SCALAR, a, factor);
 }
 
-slope_value slope_shift(slope *s, slope_value a, double term)
+slope_value lab__slope_shift(slope *s, slope_value a, double term)
 {
     if (s->graph)
         return from_tensor(lab_add_scalar(s->graph, a.tensor, term));
     return unary_step(s, KERNEL_ADD_SCALAR, a, term);
 }
 
-slope_value slope_apply(slope *s, kernel_unary function, slope_value a)
+slope_value lab__slope_apply(slope *s, kernel_unary function, slope_value a)
 {
     if (!s->graph)
         return unary_step(s, function, a, 0);
@@ -88,7 +88,7 @@ slope_value slope_apply(slope *s, kernel_unary function, slope_value a)
     }
 }
 
-slope_value slope_clamp(slope *s, slope_value a, double bound)
+slope_value lab__slope_clamp(slope *s, slope_value a, double bound)
 {
     if (s->graph) {
         lab_dtype dtype = lab_tensor_dtype(a.tensor);

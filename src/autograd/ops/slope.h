@@ -4,7 +4,7 @@
  *
  *     static slope_value tanh_slope(slope *s, slope_value y)       1 - y^2
  *     {
- *         return slope_shift(s, slope_scale(s, slope_mul(s, y, y), -1), 1);
+ *         return lab__slope_shift(s, lab__slope_scale(s, lab__slope_mul(s, y, y), -1), 1);
  *     }
  *
  * Recorded, a value is a tensor and each step an op on the graph. Into a destination, a value is a short row on the
@@ -24,14 +24,14 @@ typedef struct slope_value {
 
 typedef slope_value (*slope_fn)(slope *s, slope_value v);
 
-slope_value slope_mul(slope *s, slope_value a, slope_value b);
-slope_value slope_add(slope *s, slope_value a, slope_value b);
-slope_value slope_scale(slope *s, slope_value a, double factor);
-slope_value slope_shift(slope *s, slope_value a, double term);
+slope_value lab__slope_mul(slope *s, slope_value a, slope_value b);
+slope_value lab__slope_add(slope *s, slope_value a, slope_value b);
+slope_value lab__slope_scale(slope *s, slope_value a, double factor);
+slope_value lab__slope_shift(slope *s, slope_value a, double term);
 /* One of EXP, TANH, SIGMOID, ERF, SIN, COS. */
-slope_value slope_apply(slope *s, kernel_unary function, slope_value a);
+slope_value lab__slope_apply(slope *s, kernel_unary function, slope_value a);
 /* Between -bound and bound, NaN kept: where a slope is flat far out, and infinity would make it inf * 0. */
-slope_value slope_clamp(slope *s, slope_value a, double bound);
+slope_value lab__slope_clamp(slope *s, slope_value a, double bound);
 
 /* grad_in[0] = dy * slope(v), recorded. */
 lab_status lab__slope_vjp(lab_graph *g, lab_vjp_call *call, slope_fn fn, lab_tensor *v);

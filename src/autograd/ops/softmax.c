@@ -149,7 +149,7 @@ lab_tensor *lab_log_softmax(lab_graph *g, lab_tensor *x, int axis)
     return lab__apply1(g, &lab__op_log_softmax, &attrs, sizeof attrs, x);
 }
 
-/* ---- logsumexp: dx = dy e^(x - y), exactly 0 where that power is, and in a row of -inf --------------------------- */
+/* ---- logsumexp: dx = dy e^(x - y), exactly 0 where that power is, and in a row of -inf; NaN in a row with +inf --- */
 
 static lab_status logsumexp_shape(lab_op_call *call)
 {
@@ -160,16 +160,21 @@ static lab_status logsumexp_shape(lab_op_call *call)
     return status;
 }
 
+/* The kernel subtracts the maximum and meets inf - inf where that is +inf, which is then the sum's logarithm too. */
+static double logsumexp_of(const kernel_row_fns *kernels, int64_t n, const void *x, int64_t stride)
+{
+    double y = kernels->logsumexp(n, x, stride);
+    return isnan(y) && kernels->max(n, x, stride) == INFINITY ? INFINITY : y;
+}
+
 static void logsumexp_row_f32(void *context, int64_t n, char *const *data, const int64_t *strides)
 {
-    const kernel_row_fns *kernels = context;
-    *(float *)data[1] = (float)kernels->logsumexp(n, data[0], strides[0]);
+    *(float *)data[1] = (float)logsumexp_of(context, n, data[0], strides[0]);
 }
 
 static void logsumexp_row_f64(void *context, int64_t n, char *const *data, const int64_t *strides)
 {
-    const kernel_row_fns *kernels = context;
-    *(double *)data[1] = kernels->logsumexp(n, data[0], strides[0]);
+    *(double *)data[1] = logsumexp_of(context, n, data[0], strides[0]);
 }
 
 static lab_status logsumexp_forward(lab_op_call *call)
@@ -243,6 +248,8 @@ static void logsumexp_backward_row(void *context, int64_t n, char *const *data, 
     size_t element = work->wide ? sizeof(double) : sizeof(float);
     double y = load(data[2], work->wide), dy = load(data[3], work->wide);
     logsumexp_weights weights = {0};
+    if (y == INFINITY)
+        y = NAN; /* as the recorded form has it: softmax knows no weights there */
     for (int64_t first = 0; first < n; first += LOGSUMEXP_PIECE) {
         int64_t count = n - first < LOGSUMEXP_PIECE ? n - first : LOGSUMEXP_PIECE;
         char *dx = data[0] + (size_t)(first * strides[0]) * element;
