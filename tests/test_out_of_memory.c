@@ -270,68 +270,6 @@ static lab_status training_a_block(const void *what)
     return status;
 }
 
-/* Every option that makes tensors of its own, packed sequences included. */
-static lab_status attending_with_options(const void *what)
-{
-    (void)what;
-    lab_graph *g = lab_graph_create(NULL);
-    lab_tensor *xs[3], *grads[3], *lse, *probs;
-    lab_attention_stats stats[2];
-    for (int i = 0; i < 3; i++)
-        xs[i] = lab_randn(g, LAB_F64, 4, (int64_t[]){2, 2, 5, 4}, (uint64_t)i);
-    lab_tensor *slopes = lab_full(g, LAB_F64, 1, (int64_t[]){2}, 0.1),
-               *sink = lab_full(g, LAB_F64, 1, (int64_t[]){2}, 1);
-    lab_attention_opts opts = {.scale_tensor = lab_full(g, LAB_F64, 0, NULL, 0.5),
-                               .causal = LAB_CAUSAL_BOTTOM_RIGHT,
-                               .window = {.limited = true, .left = 2, .right = -1},
-                               .key_lengths = lab_full(g, LAB_I64, 1, (int64_t[]){2}, 4),
-                               .alibi_slopes = slopes,
-                               .sink = sink,
-                               .softcap = 5,
-                               .dropout = 0.2,
-                               .lse = &lse,
-                               .probs = &probs,
-                               .stats = stats};
-    lab_tensor *y = lab_attention(g, xs[0], xs[1], xs[2], &opts);
-    lab_grad(g, y, NULL, 3, xs, grads, NULL);
-    lab_tensor *packed = lab_randn(g, LAB_F64, 3, (int64_t[]){7, 2, 4}, 9);
-    lab_tensor *cu = lab_constant(g, LAB_I64, 1, (int64_t[]){4}, (int64_t[]){0, 3, 3, 7});
-    y = lab_attention_packed(g, packed, packed, packed, cu, cu, &(lab_attention_opts){.causal = LAB_CAUSAL_TOP_LEFT});
-    lab_grad(g, y, NULL, 1, &packed, grads, NULL);
-    lab_dropout_mask(g, &(lab_attention_opts){.dropout = 0.5}, 1, 2, 3, 4);
-    lab_status status = lab_graph_status(g);
-    if (status != LAB_OK)
-        assert_null(lab_sum_all(g, y));
-    lab_graph_destroy(&g);
-    return status;
-}
-
-/* A block made, run forward and back, moved along its gradients, and the layers that have no weights. */
-static lab_status training_a_block(const void *what)
-{
-    const lab_rope_opts rope = {.layout = LAB_ROPE_HALVES};
-    lab_block_config config = {.width = 8, .heads = 2, .kv_heads = 1, .bias = true, .rope = &rope};
-    config.activation = what ? LAB_ACTIVATION_SILU_GATED : LAB_ACTIVATION_GELU_ERF;
-    config.norm = what ? LAB_NORM_RMS : LAB_NORM_LAYER;
-    config.init = what ? LAB_INIT_ORTHOGONAL : LAB_INIT_XAVIER;
-    lab_block block;
-    lab_status status = lab_block_init(&block, &config, LAB_F64, 1);
-    if (status != LAB_OK)
-        return status;
-    lab_graph *g = lab_graph_create(NULL);
-    lab_tensor *x = lab_add(g, lab_randn(g, LAB_F64, 2, (int64_t[]){5, 8}, 2), lab_sinusoidal(g, LAB_F64, 5, 8));
-    lab_tensor *logits = lab_block_apply(g, &block, x, NULL, &(lab_attention_opts){.causal = LAB_CAUSAL_TOP_LEFT});
-    lab_tensor *targets = lab_constant(g, LAB_I64, 1, (int64_t[]){5}, (int64_t[]){1, 2, -100, 0, 7});
-    lab_backward(
-        g, lab_cross_entropy(g, logits, targets, &(lab_cross_entropy_opts){.ignore_index = -100, .smoothing = 0.1}));
-    status = lab_graph_status(g);
-    if (status == LAB_OK)
-        status = lab_block_visit(&block, "block", lab_sgd_step, &(lab_sgd){.rate = 0.1});
-    lab_graph_destroy(&g);
-    lab_block_free(&block);
-    return status;
-}
-
 /* ---- Every op, from the table ------------------------------------------------------------------------------------------- */
 
 /* A leaf for an operand: small whole numbers, good for any of the table's ops. */
@@ -456,7 +394,6 @@ int main(void)
         cmocka_unit_test(training_survives_the_failure_of_any_allocation),
         cmocka_unit_test(gradcheck_survives_the_failure_of_any_allocation),
         cmocka_unit_test(attention_survives_the_failure_of_any_allocation),
-        cmocka_unit_test(layers_survive_the_failure_of_any_allocation),
         cmocka_unit_test(layers_survive_the_failure_of_any_allocation),
         cmocka_unit_test(every_op_survives_the_failure_of_any_allocation),
     };
