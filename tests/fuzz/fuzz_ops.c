@@ -13,7 +13,7 @@ enum { LARGEST_SIZE = 7 };
 /* Rows whose other arguments do not depend on sizes. */
 static bool can_be_resized(const op_case *c)
 {
-    if (c->flags & (LARGE | NO_VIEWS) || c->n_inputs == 0)
+    if (c->flags & LARGE || c->n_inputs == 0)
         return false;
     for (int i = 0; i < LAB_MAX_RANK; i++)
         if (c->args.numbers[i] != 0)
@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         broadcast_shapes(&c, &b);
     else if (can_be_resized(&c))
         rename_sizes(&c, &b);
-    layout how = c.flags & NO_VIEWS ? ROW_MAJOR : (layout)choose(&b, LAYOUTS);
+    layout how = (layout)choose(&b, LAYOUTS);
     run r;
     rows_begin("fuzz_ops");
     run_make(&r, &c, case_is_real(&c) && next_byte(&b) % 2 ? LAB_F64 : LAB_F32);
