@@ -188,8 +188,8 @@ LAB_API lab_tensor *lab_log_softmax(lab_graph *g, lab_tensor *x, int axis);
 /**
  * y = ln sum e^x along an axis, with the maximum taken out; float.
  *
- * A row of nothing but -inf, or an empty one, gives -inf and zero gradient; NaN or +inf gives NaN for that row
- * alone. dx = dy e^(x - y).
+ * A row of nothing but -inf, or an empty one, gives -inf and zero gradient; one with +inf gives +inf, and one with
+ * NaN gives NaN, for that row alone (both have NaN as gradient). dx = dy e^(x - y).
  */
 LAB_API lab_tensor *lab_logsumexp(lab_graph *g, lab_tensor *x, int axis, bool keep);
 

@@ -164,7 +164,7 @@ static lab_status logsumexp_shape(lab_op_call *call)
 static double logsumexp_of(const kernel_row_fns *kernels, int64_t n, const void *x, int64_t stride)
 {
     double y = kernels->logsumexp(n, x, stride);
-    return isnan(y) && kernels->max(n, x, stride) == INFINITY ? INFINITY : y;
+    return isnan(y) && kernels->maximum(n, x, stride) == INFINITY ? INFINITY : y;
 }
 
 static void logsumexp_row_f32(void *context, int64_t n, char *const *data, const int64_t *strides)
