@@ -20,7 +20,7 @@
 
 enum {
     GATE_PLACE = 1 << 16, /* one place; one worker inside is 1 */
-    SPIN_NANOSECONDS = 50 * 1000,
+    SPIN_NANOSECONDS = 100 * 1000,
     SPIN_LOOKS = 32, /* at the gate, between two looks at the clock */
 };
 
@@ -36,10 +36,10 @@ static struct {
     atomic_bool caller_sleeps;
     atomic_bool busy; /* one caller at a time owns all of this */
     atomic_bool stop;
-    bool spin;       /* a processor for each thread: waiting a little keeps nobody from working */
-    int workers;     /* that exist; with `busy` only */
-    int failed_at;   /* so many could not be made; not tried again until the number asked for changes */
-    bool registered; /* the fork handler */
+    atomic_bool spin; /* a processor for each thread: waiting a little keeps nobody from working */
+    int workers;      /* that exist; with `busy` only */
+    int failed_at;    /* so many could not be made; not tried again until the number asked for changes */
+    bool registered;  /* the fork handler */
     pthread_mutex_t lock;
     pthread_cond_t opened, emptied;
     pthread_t threads[PARALLEL_MAX_THREADS];
@@ -193,11 +193,12 @@ static void leave(void)
     }
 }
 
-static void sleep_until_open(void)
+/* Until somebody opens the gate; it may be closed again by the time this thread runs. */
+static void sleep_until_woken(void)
 {
     pthread_mutex_lock(&pool.lock);
     atomic_fetch_add(&pool.sleepers, 1);
-    while (!gate_is_open())
+    if (!gate_is_open())
         pthread_cond_wait(&pool.opened, &pool.lock);
     atomic_fetch_sub(&pool.sleepers, 1);
     pthread_mutex_unlock(&pool.lock);
@@ -211,12 +212,11 @@ static void *work(void *unused)
         if (worker > 0) {
             int64_t count = run_pieces(worker);
             atomic_fetch_add_explicit(&pieces_taken, (uint64_t)count, memory_order_relaxed);
-            bool spin = pool.spin;
             leave();
-            if (spin && spin_until(gate_is_open))
-                continue;
         }
-        sleep_until_open();
+        /* Whoever was woken too late waits a little, too: where there was a run there will be another. */
+        if (!atomic_load_explicit(&pool.spin, memory_order_relaxed) || !spin_until(gate_is_open))
+            sleep_until_woken();
     }
     return NULL;
 }
@@ -287,7 +287,7 @@ static void open_gate(int places)
 
 static void wait_for_workers(void)
 {
-    if (gate_is_empty() || (pool.spin && spin_until(gate_is_empty)))
+    if (gate_is_empty() || (atomic_load_explicit(&pool.spin, memory_order_relaxed) && spin_until(gate_is_empty)))
         return;
     pthread_mutex_lock(&pool.lock);
     atomic_store(&pool.caller_sleeps, true);
@@ -307,7 +307,7 @@ static void run_shared(int64_t pieces, parallel_fn fn, void *context, int thread
     pool.fn = fn;
     pool.context = context;
     pool.pieces = pieces;
-    pool.spin = places < processors();
+    atomic_store_explicit(&pool.spin, places < processors(), memory_order_relaxed);
     atomic_store_explicit(&pool.next, 0, memory_order_relaxed);
     open_gate(places);
     run_pieces(0);
