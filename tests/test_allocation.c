@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -46,8 +47,13 @@ static void free_hook(const volatile void *memory)
     (void)memory;
 }
 
+/* There is room for few hooks: one is enough for all tests. */
 static void watch_malloc(void)
 {
+    static bool watching;
+    if (watching)
+        return;
+    watching = true;
     assert_true(__sanitizer_install_malloc_and_free_hooks(malloc_hook, free_hook) > 0);
 }
 #else
@@ -214,6 +220,38 @@ static void a_loop_with_second_derivatives_calls_no_malloc_after_its_first_step(
     model_free(&m);
 }
 
+/* A transformer block, its loss and a step along the gradient, with the library's own layers. */
+static void a_blocks_step_calls_no_malloc_after_the_first(void **state)
+{
+    (void)state;
+    lab_block block;
+    lab_block_config config = {.width = 16, .heads = 4, .kv_heads = 2, .bias = true, .rope = &(lab_rope_opts){0}};
+    watch_malloc();
+    assert_int_equal(lab_set_threads(1), LAB_OK); /* a thread that starts allocates when it pleases */
+    assert_int_equal(lab_block_init(&block, &config, LAB_F32, 1), LAB_OK);
+    lab_graph *g = lab_graph_create(NULL);
+    lab_attention_opts opts = {.causal = LAB_CAUSAL_TOP_LEFT, .dropout = 0.1};
+    for (int i = 0; i < 4; i++) {
+        atomic_store(&allocations, 0);
+        atomic_store(&counting, i > 0);
+        lab_graph_reset(g);
+        opts.stream = (uint64_t)i;
+        lab_tensor *x = lab_randn(g, LAB_F32, 3, (int64_t[]){2, 12, 16}, 1);
+        lab_tensor *targets =
+            lab_cast(g, lab_mul_scalar(g, lab_rand(g, LAB_F32, 2, (int64_t[]){2, 12}, 2), 16), LAB_I64);
+        lab_backward(g, lab_cross_entropy(g, lab_block_apply(g, &block, x, NULL, &opts), targets, NULL));
+        lab_status stepped = lab_block_visit(&block, "block", lab_sgd_step, &(lab_sgd){.rate = 0.1});
+        lab_status cleared = lab_block_visit(&block, "block", lab_clear_grads, NULL);
+        atomic_store(&counting, 0);
+        assert_int_equal(lab_graph_status(g), LAB_OK);
+        assert_true(stepped == LAB_OK && cleared == LAB_OK);
+        assert_int_equal(atomic_load(&allocations), 0);
+    }
+    lab_graph_destroy(&g);
+    lab_block_free(&block);
+    assert_int_equal(lab_set_threads(0), LAB_OK);
+}
+
 static void the_counter_counts(void **state)
 {
     (void)state;
@@ -230,6 +268,7 @@ static void the_counter_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_blocks_step_calls_no_malloc_after_the_first),
         cmocka_unit_test(the_counter_counts),
         cmocka_unit_test(a_training_loop_calls_no_malloc_after_its_first_step),
         cmocka_unit_test(a_loop_with_checkpoints_calls_no_malloc_after_its_first_step),

@@ -401,5 +401,5 @@ int main(void)
         cmocka_unit_test(sink_takes_its_share),
         cmocka_unit_test(later_tokens_leave_no_trace),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

@@ -504,5 +504,5 @@ int main(void)
         cmocka_unit_test(wrong_options_are_named),
         cmocka_unit_test(wrong_operands_are_named),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

@@ -506,5 +506,5 @@ int main(void)
         cmocka_unit_test(fused_path_is_refused_until_it_exists),
         cmocka_unit_test(only_the_result_leaves_a_checkpoint),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

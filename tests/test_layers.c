@@ -420,5 +420,5 @@ int main(void)
         cmocka_unit_test(infinite_logits_have_their_limits),
         cmocka_unit_test(wrong_targets_are_named),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

@@ -582,5 +582,5 @@ int main(void)
         cmocka_unit_test(sgd_steps_against_the_gradient),
         cmocka_unit_test(a_block_learns),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

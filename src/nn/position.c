@@ -97,20 +97,20 @@ static const lab_op right_angle = {
     .forward = turn_forward,
 };
 
-/* Both channels of a pair have its angle; channels that do not turn have the angle 0. [..., T, d] */
-static lab_tensor *angles_by_channel(lab_graph *g, const rotation *r, double base, lab_tensor *positions)
+/* Numbers of pairs [..., r / 2] at both channels of each pair, and `rest` at those that don't turn: [..., d]. */
+static lab_tensor *by_channel(lab_graph *g, const rotation *r, lab_tensor *pairs, double rest)
 {
-    lab_tensor *angles = angles_of(g, positions, r->width / 2, (double)r->width, base);
-    lab_tensor *both = r->layout == LAB_ROPE_HALVES ? lab_concat(g, 2, (lab_tensor *[]){angles, angles}, -1)
-                                                    : interleaved(g, angles, angles);
-    if (r->width == r->d)
-        return both;
-    int64_t rest[LAB_MAX_RANK];
-    for (int i = 0; i < lab_tensor_rank(both); i++)
-        rest[i] = lab_tensor_size(both, i);
-    rest[lab_tensor_rank(both) > 0 ? lab_tensor_rank(both) - 1 : 0] = r->d - r->width;
-    lab_tensor *still = lab_full(g, LAB_F64, lab_tensor_rank(both), rest, 0);
-    return lab_concat(g, 2, (lab_tensor *[]){both, still}, -1);
+    lab_tensor *turning = r->layout == LAB_ROPE_HALVES ? lab_concat(g, 2, (lab_tensor *[]){pairs, pairs}, -1)
+                                                       : interleaved(g, pairs, pairs);
+    int rank = lab_tensor_rank(turning);
+    if (r->width == r->d || rank == 0)
+        return lab_cast(g, turning, r->dtype);
+    int64_t shape[LAB_MAX_RANK];
+    for (int i = 0; i < rank; i++)
+        shape[i] = lab_tensor_size(turning, i);
+    shape[rank - 1] = r->d - r->width;
+    lab_tensor *still = lab_full(g, LAB_F64, rank, shape, rest);
+    return lab_cast(g, lab_concat(g, 2, (lab_tensor *[]){turning, still}, -1), r->dtype);
 }
 
 /* Positions as a column beside the rows of x: [T, 1], or [..., 1]. */
@@ -182,8 +182,9 @@ lab_tensor *lab_rope(lab_graph *g, lab_tensor *x, const lab_rope_opts *opts)
     int64_t d = lab_tensor_size(x, -1);
     rotation r = {.layout = opts->layout, .dtype = x->dtype, .d = d, .width = opts->width ? opts->width : d};
 
-    lab_tensor *angles = angles_by_channel(g, &r, opts->base > 0 ? opts->base : 10000, positions_of(g, x, opts));
-    lab_tensor *cosines = lab_cast(g, lab_cos(g, angles), r.dtype), *sines = lab_cast(g, lab_sin(g, angles), r.dtype);
+    double base = opts->base > 0 ? opts->base : 10000;
+    lab_tensor *angles = angles_of(g, positions_of(g, x, opts), r.width / 2, (double)r.width, base);
+    lab_tensor *cosines = by_channel(g, &r, lab_cos(g, angles), 1), *sines = by_channel(g, &r, lab_sin(g, angles), 0);
     lab_tensor *turn;
     lab_custom_op(g, &right_angle, &r, sizeof r, 0, NULL, 1, &turn);
     return lab_add(g, lab_mul(g, x, cosines), lab_mul(g, lab_matmul(g, x, turn), sines));
