@@ -116,11 +116,10 @@ static void count_row(lab_attention_stats *stats, const long double *p, int64_t 
     stats->empty_rows += empty;
     if (empty)
         return;
-    long double largest = 0, entropy = 0, squares = 0, others = 0;
+    long double largest = 0, entropy = 0, others = 0;
     for (int64_t j = 0; j < n; j++) {
         largest = p[j] > largest ? p[j] : largest;
         entropy -= p[j] > 0 ? p[j] * logl(p[j]) : 0;
-        squares += p[j] * p[j];
     }
     /* 1 - sum p^2 = sum over pairs of p_i p_j, which loses nothing */
     for (int64_t i = 0; i < n; i++)
