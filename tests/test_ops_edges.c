@@ -161,6 +161,23 @@ static void a_row_of_minus_infinity_has_gradient_zero(void **state)
     lab_graph_destroy(&g);
 }
 
+/* Two equal numbers share the gradient of logsumexp, however large: a power of x - y would be off, y being rounded. */
+static void large_numbers_share_the_gradient_of_logsumexp(void **state)
+{
+    (void)state;
+    double dx[2];
+    lab_graph *g = lab_graph_create(NULL);
+    for (lab_dtype dtype = LAB_F32; dtype <= LAB_F64; dtype++)
+        for (int recorded = 0; recorded < 2; recorded++) {
+            double large = dtype == LAB_F32 ? 1e7 : 1e15, x[] = {large, large};
+            lab_tensor *t = tensor_of(g, dtype, 1, (int64_t[]){2}, x);
+            values_of(g, gradient(g, lab_logsumexp(g, t, 0, false), NULL, t, recorded), dx, 2);
+            expect("logsumexp: dx", 0, dx[0], 0.5);
+            expect("logsumexp: dx", 1, dx[1], 0.5);
+        }
+    lab_graph_destroy(&g);
+}
+
 /* A NaN that comes in for a masked entry of softmax does not get into that entry's gradient. */
 static void a_masked_entry_of_softmax_takes_no_gradient(void **state)
 {
@@ -356,6 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_bad_row_spoils_itself_alone),
         cmocka_unit_test(a_row_of_minus_infinity_has_gradient_zero),
+        cmocka_unit_test(large_numbers_share_the_gradient_of_logsumexp),
         cmocka_unit_test(a_masked_entry_of_softmax_takes_no_gradient),
         cmocka_unit_test(what_is_not_selected_leaves_no_trace),
         cmocka_unit_test(ties_go_to_the_first),
