@@ -442,7 +442,8 @@ long double gradient_limit(const run *r, const array *grads)
             x = fmaxl(x, largest_of(&r->xs[k]));
             gradient = fmaxl(gradient, largest_of(&grads[k]));
         }
-    return (64 * (f32 ? 0x1p-23 : 0x1p-52) * x + 1e-10L) * (gradient > 0 ? gradient : 1);
+    /* the last term: what the reference's differences lose by rounding x */
+    return (64 * (f32 ? 0x1p-23 : 0x1p-52) * x + 1e-10L) * (gradient > 0 ? gradient : 1) + 1e-15L * x;
 }
 
 int run_real_operands(const run *r, lab_tensor **xs, int *which)

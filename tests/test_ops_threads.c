@@ -17,8 +17,8 @@ static void enlarge(op_case *c)
 {
     for (int k = 0; k < c->n_inputs; k++) {
         c->in[k].rank = 2;
-        c->in[k].shape[0] = 3;
-        c->in[k].shape[1] = 70001;
+        c->in[k].shape[0] = 2;
+        c->in[k].shape[1] = 50021;
         c->in[k].fill = c->in[k].fill == DISTINCT ? ANY : c->in[k].fill;
     }
     c->flags |= LARGE;
@@ -43,12 +43,11 @@ static uint64_t taken_forward, taken_backward;
 
 enum { RESULTS = 1 + 2 * CASE_INPUTS };
 
-/* y and both kinds of gradients as bits; returns how many, 0 on failure. */
-static int bits_with_threads(run *r, int threads, void **bits, lab_tensor **results)
+/* y and both kinds of gradients; returns how many, 0 on failure. The weights are made when they are not there yet. */
+static int results_with_threads(run *r, int threads, array *weights, lab_tensor **results)
 {
     lab_tensor *xs[CASE_INPUTS];
     int which[CASE_INPUTS], n = 0;
-    array y, weights;
     set_threads(threads);
     lab_graph_reset(r->graph);
     uint64_t before = lab__parallel_pieces_taken();
@@ -57,17 +56,18 @@ static int bits_with_threads(run *r, int threads, void **bits, lab_tensor **resu
     if (!results[0])
         return 0;
     if (r->c.derivatives >= 1) {
-        array_of(results[0], &y);
-        weights_for(r, &y, &weights);
+        if (!weights->data) {
+            array y;
+            array_of(results[0], &y);
+            weights_for(r, &y, weights);
+        }
         n = run_real_operands(r, xs, which);
         before = lab__parallel_pieces_taken();
-        if (!run_gradients(r, results[0], &weights, n, xs, results + 1, false) ||
-            !run_gradients(r, results[0], &weights, n, xs, results + 1 + n, true))
+        if (!run_gradients(r, results[0], weights, n, xs, results + 1, false) ||
+            !run_gradients(r, results[0], weights, n, xs, results + 1 + n, true))
             return 0;
         taken_backward += lab__parallel_pieces_taken() - before;
     }
-    for (int i = 0; i < 1 + 2 * n && bits; i++)
-        bits[i] = bits_of(results[i]);
     return 1 + 2 * n;
 }
 
@@ -76,9 +76,12 @@ static void check_threads(run *r)
     static const int counts[] = {2, 7};
     void *bits[RESULTS];
     lab_tensor *results[RESULTS];
-    int n = bits_with_threads(r, 1, bits, results);
+    array weights = {.data = NULL};
+    int n = results_with_threads(r, 1, &weights, results);
+    for (int k = 0; k < n; k++)
+        bits[k] = bits_of(results[k]);
     for (int i = 0; i < 2 && n; i++)
-        if (bits_with_threads(r, counts[i], NULL, results) == n)
+        if (results_with_threads(r, counts[i], &weights, results) == n)
             for (int k = 0; k < n; k++)
                 if (!same_bits(r, k ? "gradient" : "y", results[k], bits[k]))
                     row_fails(r, "result %d with %d threads is not that of one thread", k, counts[i]);
@@ -111,9 +114,11 @@ static void bits_do_not_depend_on_the_number_of_threads(void **state)
     rows_end();
 }
 
-/* Ops that only look at memory differently have nothing to share. */
+/* Ops that only look at memory differently have nothing to share, and a product is never cut along what it sums. */
 static bool has_work(const op_case *c)
 {
+    if (strcmp(c->variant, "large inner size") == 0)
+        return false;
     static const char *const views[] = {"reshape", "transpose", "permute", "slice", "broadcast_to", "contiguous"};
     for (size_t i = 0; i < sizeof views / sizeof *views; i++)
         if (strcmp(c->op, views[i]) == 0)

@@ -8,9 +8,12 @@
  *   - of the calling thread (MKL): set and put back by each;
  *   - both (OpenBLAS on OpenMP: each call takes the count of OpenMP in its thread, and makes it the process's).
  */
+#include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "gemm.h"
@@ -164,45 +167,82 @@ void lab__blas_piece_end(void)
 
 /* ---- Names ----------------------------------------------------------------------------------------------------- */
 
+typedef enum blas_kind { KIND_REFERENCE, KIND_OPENBLAS, KIND_BLIS, KIND_MKL, KINDS } blas_kind;
+
+/* Several can be in one process: LAPACK's library brings a BLAS along, and so may the program. Asked is the one whose
+ * cblas_sgemm is ours: a function of it that others lack lies in the same file; or, where a libblas.so.3 hides who it
+ * is, the file's name without its links tells (Debian: .../blis-pthread/libblas.so.3). */
+static blas_kind find_kind(void)
+{
+    const void *marks[KINDS] = {NULL, (const void *)(uintptr_t)openblas_get_config,
+                                (const void *)(uintptr_t)bli_info_get_version_str,
+                                (const void *)(uintptr_t)MKL_Set_Num_Threads_Local};
+    static const char *const words[KINDS] = {NULL, "openblas", "blis", "mkl"};
+    Dl_info product, other;
+    char path[PATH_MAX];
+    bool known = dladdr(lab__gemm_address(), &product) != 0;
+    bool resolved = known && realpath(product.dli_fname, path);
+    for (int kind = KINDS - 1; kind > KIND_REFERENCE; kind--)
+        if (marks[kind] && (!known || (dladdr(marks[kind], &other) && other.dli_fbase == product.dli_fbase)))
+            return (blas_kind)kind;
+    for (int kind = KINDS - 1; kind > KIND_REFERENCE && resolved; kind--)
+        if (strstr(path, words[kind]))
+            return (blas_kind)kind;
+    return KIND_REFERENCE;
+}
+
 static char name[64];
+static blas_kind kind;
 static pthread_once_t name_once = PTHREAD_ONCE_INIT;
 
 static void find_name(void)
 {
-    if (bli_info_get_version_str)
-        snprintf(name, sizeof name, "BLIS %s", bli_info_get_version_str());
-    else if (openblas_get_config)
+    kind = find_kind();
+    if (kind == KIND_BLIS)
+        snprintf(name, sizeof name, "BLIS%s%s", bli_info_get_version_str ? " " : "",
+                 bli_info_get_version_str ? bli_info_get_version_str() : "");
+    else if (kind == KIND_OPENBLAS && openblas_get_config)
         /* "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...": two words of it */
         snprintf(name, sizeof name, "%s", openblas_get_config());
     else
-        snprintf(name, sizeof name, "%s", MKL_Set_Num_Threads_Local ? "Intel MKL" : "reference BLAS");
+        snprintf(name, sizeof name, "%s",
+                 kind == KIND_MKL        ? "Intel MKL"
+                 : kind == KIND_OPENBLAS ? "OpenBLAS"
+                                         : "reference BLAS");
     char *space = strchr(name, ' ');
     if (space && (space = strchr(space + 1, ' ')) != NULL)
         *space = '\0';
 }
 
-const char *lab__blas_name(void)
+static blas_kind get_kind(void)
 {
     pthread_once(&name_once, find_name);
+    return kind;
+}
+
+const char *lab__blas_name(void)
+{
+    get_kind();
     return name;
 }
 
 const char *lab__blas_core(void)
 {
-    const char *core = openblas_get_corename && !bli_info_get_version_str ? openblas_get_corename() : NULL;
+    const char *core = get_kind() == KIND_OPENBLAS && openblas_get_corename ? openblas_get_corename() : NULL;
     return core ? core : "";
 }
 
 const char *lab__blas_threading(void)
 {
     static const char *const names[] = {"serial", "pthread", "openmp"};
-    if (bli_info_get_version_str) {
-        if (!bli_info_get_enable_openmp || !bli_info_get_enable_pthreads)
-            return "unknown";
-        return names[bli_info_get_enable_openmp()     ? OPENBLAS_OPENMP
-                     : bli_info_get_enable_pthreads() ? OPENBLAS_PTHREAD
-                                                      : 0];
-    }
-    int parallel = openblas_get_parallel ? openblas_get_parallel() : -1;
+    int parallel = -1;
+    if (get_kind() == KIND_REFERENCE)
+        parallel = OPENBLAS_SERIAL;
+    else if (kind == KIND_OPENBLAS && openblas_get_parallel)
+        parallel = openblas_get_parallel();
+    else if (kind == KIND_BLIS && bli_info_get_enable_openmp && bli_info_get_enable_pthreads)
+        parallel = bli_info_get_enable_openmp()     ? OPENBLAS_OPENMP
+                   : bli_info_get_enable_pthreads() ? OPENBLAS_PTHREAD
+                                                    : OPENBLAS_SERIAL;
     return parallel >= OPENBLAS_SERIAL && parallel <= OPENBLAS_OPENMP ? names[parallel] : "unknown";
 }

@@ -49,6 +49,9 @@ const char *lab__blas_core(void);
 /* "serial", "pthread", "openmp" or "unknown". */
 const char *lab__blas_threading(void);
 
+/* Where the product's code is: tells whose it is. */
+const void *lab__gemm_address(void);
+
 /* The counted guard, for other callers of BLAS inside the library (lapack.c) and for benches. */
 void lab__blas_guard_enter(void);
 void lab__blas_guard_leave(void);

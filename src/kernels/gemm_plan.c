@@ -52,11 +52,13 @@ static bool continues(int64_t size, int64_t stride, int64_t batch_stride)
 
 /* ---- From a product to a plan ---------------------------------------------------------------------------------- */
 
-static gemm_operand make_operand(const void *data, int64_t row, int64_t col, const int64_t *batch)
+static void set_operand(gemm_operand *x, const void *data, int64_t row, int64_t col, int rank, const int64_t *batch)
 {
-    gemm_operand x = {.data = (char *)data, .row = row, .col = col};
-    memcpy(x.batch, batch, sizeof x.batch);
-    return x;
+    x->data = (char *)data;
+    x->row = row;
+    x->col = col;
+    x->copied = false;
+    memcpy(x->batch, batch, (size_t)rank * sizeof *batch);
 }
 
 static void swap_strides(gemm_operand *x)
@@ -127,27 +129,30 @@ static void fold(gemm_plan *p)
         }
 }
 
+static void swap_axes(gemm_plan *p, int i, int j)
+{
+    int64_t *const sizes[] = {p->batch, p->a.batch, p->b.batch, p->c.batch};
+    for (int x = 0; x < 4; x++) {
+        int64_t swapped = sizes[x][i];
+        sizes[x][i] = sizes[x][j];
+        sizes[x][j] = swapped;
+    }
+}
+
 /* Axes along which C stands still go behind the others; the order stays within each kind. */
 static void sort_axes(gemm_plan *p)
 {
-    gemm_plan old = *p;
-    int to = 0;
-    for (int summed = 0; summed < 2; summed++) {
-        for (int axis = 0; axis < old.rank; axis++) {
-            if ((old.c.batch[axis] == 0) != (summed == 1))
-                continue;
-            p->batch[to] = old.batch[axis];
-            p->a.batch[to] = old.a.batch[axis];
-            p->b.batch[to] = old.b.batch[axis];
-            p->c.batch[to] = old.c.batch[axis];
-            to++;
-        }
-        if (!summed)
-            p->entry_rank = to;
-    }
     p->entries = p->terms = 1;
-    for (int axis = 0; axis < p->rank; axis++)
-        *(axis < p->entry_rank ? &p->entries : &p->terms) *= p->batch[axis];
+    for (int axis = 0; axis < p->rank; axis++) {
+        if (p->c.batch[axis] == 0) {
+            p->terms *= p->batch[axis];
+            continue;
+        }
+        p->entries *= p->batch[axis];
+        for (int i = axis; i > p->entry_rank; i--)
+            swap_axes(p, i, i - 1);
+        p->entry_rank++;
+    }
 }
 
 /* From now on x is a copy, packed. */
@@ -156,7 +161,7 @@ static void make_copy(gemm_operand *x, int64_t rows, int64_t cols, const gemm_pl
     x->copied = true;
     x->from_row = x->row;
     x->from_col = x->col;
-    memcpy(x->from_batch, x->batch, sizeof x->batch);
+    memcpy(x->from_batch, x->batch, (size_t)p->rank * sizeof *x->batch);
     x->ld = x->row = largest(cols, 1);
     x->col = 1;
     int64_t next = rows * cols; /* both fit an int; what follows may wrap, then the workspace cannot be had either */
@@ -252,13 +257,19 @@ static void choose_layouts(gemm_plan *p)
 
 void lab__gemm_plan(gemm_plan *p, const gemm_product *g)
 {
-    *p = (gemm_plan){.type = g->type, .add = g->add, .m = g->m, .n = g->n, .k = g->k, .rank = g->batch_rank};
+    p->type = g->type;
     p->size = g->type == KERNEL_F32 ? sizeof(float) : sizeof(double);
+    p->add = g->add;
     p->empty = is_empty(g);
-    p->a = make_operand(g->a, g->a_row, g->a_col, g->a_batch);
-    p->b = make_operand(g->b, g->b_row, g->b_col, g->b_batch);
-    p->c = make_operand(g->c, g->c_row, g->c_col, g->c_batch);
-    memcpy(p->batch, g->batch, sizeof p->batch);
+    p->m = g->m;
+    p->n = g->n;
+    p->k = g->k;
+    p->rank = g->batch_rank;
+    p->entry_rank = 0;
+    memcpy(p->batch, g->batch, (size_t)p->rank * sizeof *p->batch);
+    set_operand(&p->a, g->a, g->a_row, g->a_col, p->rank, g->a_batch);
+    set_operand(&p->b, g->b, g->b_row, g->b_col, p->rank, g->b_batch);
+    set_operand(&p->c, g->c, g->c_row, g->c_col, p->rank, g->c_batch);
     if (p->empty)
         return;
     fold(p);

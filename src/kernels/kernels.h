@@ -143,8 +143,9 @@ void lab__philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[
 
 /* The value at (seed, stream, index) is a function: key = low and high word of seed, counter = low and high word of
  * the index's block, low and high word of stream. Element `first + i` is written to y[i].
- * uniform: in [0, 1), one 32-bit word an element in f32 (upper 24 bits), two in f64 (upper 53 bits).
- * normal: Box-Muller on the same words, in double, rounded at the end; finite always. */
+ * uniform: in [0, 1), one 32-bit word an element in f32 (upper 24 bits), two in f64 (low word first, upper 53 bits).
+ * normal: Box-Muller on the uniforms u, v of an even index and the next, sqrt(-2 ln(1 - u)) times cos(2 pi v) and
+ * sin(2 pi v), in double, rounded at the end; finite always. */
 void lab__kernel_uniform(kernel_type type, int64_t n, void *y, uint64_t seed, uint64_t stream, int64_t first);
 void lab__kernel_normal(kernel_type type, int64_t n, void *y, uint64_t seed, uint64_t stream, int64_t first);
 

@@ -1,0 +1,59 @@
+/* coefficients.h - the polynomials of the vector kernels, lowest power first. Written by
+ * tools/fit_coefficients.py, which says how.
+ */
+#ifndef LAB_KERNELS_COEFFICIENTS_H
+#define LAB_KERNELS_COEFFICIENTS_H
+
+/* (e^r - 1 - r) / r^2, |r| <= 0.35, error times r^2: within 2^-27.72. */
+static const float exp_polynomial_f32[] = {
+    0x1.0p-1f, 0x1.555488p-3f, 0x1.555454p-5f, 0x1.124136p-7f, 0x1.6dbcfap-10f,
+};
+
+/* erf(z) / z - 1 in z^2, z <= 0.75: within 2^-28.76. */
+static const float erf_polynomial_f32[] = {
+    0x1.06eba8p-3f, -0x1.81273ap-2f, 0x1.ce2af4p-4f, -0x1.b7abf8p-6f, 0x1.4f47e8p-8f, -0x1.6279cp-11f,
+};
+
+/* (t + 4) Phi(-t) exp(t^2/2) in u = (t - 4) / (t + 4), 0 <= t <= 16, relative: within 2^-24.97. */
+static const float tail_polynomial_f32[] = {
+    0x1.82b4bcp-1f,  -0x1.373e38p-1f, 0x1.8c6da2p-2f,  -0x1.7e005p-3f,  0x1.eed1c4p-5f,
+    -0x1.ecf56cp-8f, -0x1.cb8488p-9f, 0x1.9a9b3cp-10f, 0x1.5da90ap-13f, -0x1.218fccp-13f,
+};
+
+/* (e^r - 1 - r) / r^2, |r| <= 0.35, error times r^2: within 2^-56.7. */
+static const double exp_polynomial_f64[] = {
+    0x1.000000000000dp-1,  0x1.5555555555562p-3,  0x1.555555554f94bp-5, 0x1.111111110d153p-7,  0x1.6c16c187310fcp-10,
+    0x1.a01a01bc8a30ep-13, 0x1.a0199252d0f22p-16, 0x1.71dddc1b3dd6p-19, 0x1.28b449a462c6cp-22, 0x1.af8b5b39a2p-26,
+};
+
+/* erf(z) / z - 1 in z^2, z <= 0.75: within 2^-56.16. */
+static const double erf_polynomial_f64[] = {
+    0x1.06eba8214db69p-3,  -0x1.812746b0379e7p-2,  0x1.ce2f21a042bc6p-4,  -0x1.b82ce31287d1p-6,
+    0x1.565bcd0e2cff1p-8,  -0x1.c02db3ecc71e5p-11, 0x1.f9a3230d38b0cp-14, -0x1.f4d1d6d0eadddp-17,
+    0x1.b9daef9c333ebp-20, -0x1.5ec157bc02b12p-23, 0x1.ef47637fa286ap-27, -0x1.0544aff3d1452p-30,
+};
+
+/* (t + 4) Phi(-t) exp(t^2/2) in u = (t - 4) / (t + 4), 0 <= t <= 40, relative: within 2^-53.61. */
+static const double tail_polynomial_f64[] = {
+    0x1.82b4bb8c94dcep-1,  -0x1.373e3a893c28ap-1,  0x1.8c6dbf2cfc30cp-2,   -0x1.7dff2bff6844dp-3,
+    0x1.eec4cc3e43c57p-5,  -0x1.ee27610449a5cp-8,  -0x1.c81719c8cebb4p-9,  0x1.ab825fb48244ep-10,
+    0x1.17a4a5a60f334p-13, -0x1.e4a422b69fdep-13,  -0x1.001097bc867abp-19, 0x1.26d077a7a3565p-15,
+    0x1.7fd43b22b162p-21,  -0x1.8d4b098de7735p-18, -0x1.4fa1d4e5eb4bep-21, 0x1.125dece157bd7p-20,
+    0x1.1b95fe9102cf7p-22, -0x1.50ec12918c2fbp-23, -0x1.4bbb0b026ed02p-24, 0x1.17ae4fdad5cf9p-26,
+    0x1.f8772d37f8c73p-27, -0x1.ba6aa767f40f6p-32, -0x1.50eb851cbc3f6p-30,
+};
+
+/* 2 sqrt(2/pi) */
+static const float gelu_linear_high_f32 = 0x1.988454p+0f;
+static const float gelu_linear_low_f32 = -0x1.857936p-25f;
+/* 2 sqrt(2/pi) 0.044715 */
+static const float gelu_cubic_high_f32 = 0x1.2444f2p-4f;
+static const float gelu_cubic_low_f32 = 0x1.49b16ap-29f;
+/* 2 sqrt(2/pi) */
+static const double gelu_linear_high_f64 = 0x1.9884533d43651p+0;
+static const double gelu_linear_low_f64 = -0x1.cbc0d30ebfd15p-54;
+/* 2 sqrt(2/pi) 0.044715 */
+static const double gelu_cubic_high_f64 = 0x1.2444f2a4d8b4bp-4;
+static const double gelu_cubic_low_f64 = -0x1.6c843a29d1c7p-61;
+
+#endif

@@ -1,0 +1,167 @@
+/* exp_tmpl.c - e^x on vectors, and the functions that are made of it.
+ *
+ *     e^x = 2^n (1 + rest),   n = round(x / ln 2),   r = x - n ln 2,   rest = e^r - 1 = r + r^2 q(r)
+ *
+ * `rest` keeps its relative accuracy near 0, which tanh lives on. 2^n comes in two factors, so that results below the
+ * smallest normal number are rounded once; arguments are clamped where the result is 0 or infinite anyway, because
+ * far outside r is nonsense and could overflow. NaN passes through every step.
+ */
+
+/* n, in the form that scaling by 2^n wants it: as a number where the processor scales by itself, else as the bits of
+ * POWER_BASE + n, in whose low bits stands 2 * bias + n. */
+#ifdef LEVEL_HAS_SCALE
+
+ALWAYS_INLINE vec FN(power_of)(vec x)
+{
+    return FN(vec_round)(x * FN(log2_e));
+}
+
+ALWAYS_INLINE vec FN(power_value)(vec power)
+{
+    return power;
+}
+
+ALWAYS_INLINE vec FN(scale)(vec x, vec power)
+{
+    return FN(vec_scale)(x, power);
+}
+
+ALWAYS_INLINE vec FN(power_factor)(vec power)
+{
+    return FN(vec_scale)(FN(broadcast)(1), power);
+}
+
+#else
+
+/* Rounded to an integer by adding a number whose last bit is 1. */
+ALWAYS_INLINE vec FN(power_of)(vec x)
+{
+    return FN(vec_fma)(x, FN(broadcast)(FN(log2_e)), FN(broadcast)(POWER_BASE));
+}
+
+ALWAYS_INLINE vec FN(power_value)(vec power)
+{
+    return power - POWER_BASE;
+}
+
+/* x * 2^n, rounded once, for -1.4 bias < n <= bias + 1 and x of moderate size. */
+ALWAYS_INLINE vec FN(scale)(vec x, vec power)
+{
+    bits both = (bits)power, half = both >> 1;
+    return x * (vec)(half << MANTISSA) * (vec)((both - half) << MANTISSA);
+}
+
+/* 2^n for -bias < n <= bias. */
+ALWAYS_INLINE vec FN(power_factor)(vec power)
+{
+    return (vec)(((bits)power - BIAS) << MANTISSA);
+}
+
+#endif
+
+typedef struct FN(exp_split) {
+    vec rest, power;
+} FN(exp_split);
+
+ALWAYS_INLINE vec FN(polynomial)(vec x, int degree, const real *coefficients)
+{
+    vec sum = FN(broadcast)(coefficients[degree]);
+    for (int i = degree - 1; i >= 0; i--)
+        sum = FN(vec_fma)(sum, x, FN(broadcast)(coefficients[i]));
+    return sum;
+}
+
+/* e^r - 1 for |r| <= 0.35. */
+ALWAYS_INLINE vec FN(exp_rest)(vec r)
+{
+    return FN(vec_fma)(r * r, FN(polynomial)(r, EXP_DEGREE, FN(exp_polynomial)), r);
+}
+
+/* e^x, exp_low <= x <= exp_high. */
+ALWAYS_INLINE FN(exp_split) FN(split_exp)(vec x)
+{
+    vec power = FN(power_of)(x), n = FN(power_value)(power);
+    vec r = FN(vec_fma)(n, FN(broadcast)(-FN(ln2_high)), x);
+    r = FN(vec_fma)(n, FN(broadcast)(-FN(ln2_low)), r);
+    return (FN(exp_split)){FN(exp_rest)(r), power};
+}
+
+/* e^(x + more), where the rounding error of x + more matters. */
+ALWAYS_INLINE FN(exp_split) FN(split_exp_of_sum)(vec x, vec more)
+{
+    vec power = FN(power_of)(x + more), n = FN(power_value)(power);
+    vec r = FN(vec_fma)(n, FN(broadcast)(-FN(ln2_high)), x);
+    r += FN(vec_fma)(n, FN(broadcast)(-FN(ln2_low)), more);
+    return (FN(exp_split)){FN(exp_rest)(r), power};
+}
+
+ALWAYS_INLINE vec FN(join_exp)(FN(exp_split) e)
+{
+    return FN(scale)(1 + e.rest, e.power);
+}
+
+/* e^x for x <= 0: the exp of softmax. */
+ALWAYS_INLINE vec FN(exp_below)(vec x)
+{
+    return FN(join_exp)(FN(split_exp)(FN(vec_max)(FN(broadcast)(FN(exp_low)), x)));
+}
+
+ALWAYS_INLINE vec FN(exp)(vec x, vec unused)
+{
+    (void)unused;
+    return FN(exp_below)(FN(vec_min)(FN(broadcast)(FN(exp_high)), x));
+}
+
+/* tanh |x| = d / (d + 2), d = e^(2|x|) - 1 = 2^n rest + (2^n - 1). */
+ALWAYS_INLINE vec FN(tanh)(vec x, vec unused)
+{
+    (void)unused;
+    vec size = FN(absolute)(x, x);
+    FN(exp_split) e = FN(split_exp)(FN(vec_min)(FN(broadcast)(FN(tanh_high)), 2 * size));
+    vec factor = FN(power_factor)(e.power);
+    vec d = FN(vec_fma)(factor, e.rest, factor - 1);
+    return FN(with_sign_of)(d / (d + 2), x);
+}
+
+/* x s(a) and s(a), s the logistic function: for a < 0 both are written with e^a, so that they keep their relative
+ * accuracy where they vanish; x's part is multiplied in before 2^n, so that this holds below the normal numbers too.
+ * `e` is e^-|a|, and `low` is x kept from growing where e vanishes. */
+ALWAYS_INLINE vec FN(times_logistic)(vec x, vec low, FN(exp_split) e)
+{
+    mask negative = x < 0;
+    vec grown = 1 + e.rest;
+    vec top = FN(select)(negative, low * grown, x);
+    vec power = FN(select)(negative, e.power, FN(power_of)(FN(broadcast)(0)));
+    return FN(scale)(top / (1 + FN(scale)(grown, e.power)), power);
+}
+
+ALWAYS_INLINE vec FN(sigmoid)(vec x, vec unused)
+{
+    (void)unused;
+    vec e = FN(exp_below)(-FN(absolute)(x, x)), one = FN(broadcast)(1);
+    return FN(select)(x < 0, e, one) / (1 + e);
+}
+
+ALWAYS_INLINE vec FN(silu)(vec x, vec unused)
+{
+    (void)unused;
+    vec low = FN(vec_max)(FN(broadcast)(FN(exp_low)), -FN(absolute)(x, x));
+    return FN(times_logistic)(x, low, FN(split_exp)(low));
+}
+
+/* x s(2u), u = sqrt(2/pi) (x + 0.044715 x^3), the same as x (1 + tanh u) / 2. An error of 2u is one of e^2u as large,
+ * so 2u = x (linear + cubic x^2) carries its rounding errors along. */
+ALWAYS_INLINE vec FN(gelu_tanh)(vec x, vec unused)
+{
+    (void)unused;
+    vec low = FN(vec_max)(FN(broadcast)(FN(gelu_low)), -FN(absolute)(x, x));
+    vec square_error, cubic_error, error;
+    vec square = FN(vec_two_product)(low, low, &square_error);
+    vec cubic = FN(vec_two_product)(square, FN(broadcast)(FN(gelu_cubic_high)), &cubic_error);
+    cubic_error += square_error * FN(gelu_cubic_high) + square * FN(gelu_cubic_low);
+    vec sum = cubic + FN(gelu_linear_high), got = sum - cubic;
+    vec sum_error = (cubic - (sum - got)) + (FN(gelu_linear_high) - got);
+    sum_error += cubic_error + FN(gelu_linear_low);
+    vec twice_u = FN(vec_two_product)(low, sum, &error);
+    return FN(times_logistic)(x, low, FN(split_exp_of_sum)(twice_u, error + low * sum_error));
+}

@@ -1,0 +1,119 @@
+/* vector_avx512.h - the words of x86 with AVX-512 (F, DQ, VL, BW): 64-byte vectors. */
+#ifndef LAB_KERNELS_VECTOR_AVX512_H
+#define LAB_KERNELS_VECTOR_AVX512_H
+
+#define VECTOR_BYTES 64
+#include "vector_types.h"
+
+#include <immintrin.h>
+
+static inline vec_f32 vec_max_f32(vec_f32 a, vec_f32 b)
+{
+    return _mm512_max_ps(a, b);
+}
+
+static inline vec_f64 vec_max_f64(vec_f64 a, vec_f64 b)
+{
+    return _mm512_max_pd(a, b);
+}
+
+static inline vec_f32 vec_min_f32(vec_f32 a, vec_f32 b)
+{
+    return _mm512_min_ps(a, b);
+}
+
+static inline vec_f64 vec_min_f64(vec_f64 a, vec_f64 b)
+{
+    return _mm512_min_pd(a, b);
+}
+
+static inline vec_f32 vec_sqrt_f32(vec_f32 x)
+{
+    return _mm512_sqrt_ps(x);
+}
+
+static inline vec_f64 vec_sqrt_f64(vec_f64 x)
+{
+    return _mm512_sqrt_pd(x);
+}
+
+static inline vec_f32 vec_fma_f32(vec_f32 a, vec_f32 b, vec_f32 c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+static inline vec_f64 vec_fma_f64(vec_f64 a, vec_f64 b, vec_f64 c)
+{
+    return _mm512_fmadd_pd(a, b, c);
+}
+
+/* a * b and its rounding error. */
+static inline vec_f32 vec_two_product_f32(vec_f32 a, vec_f32 b, vec_f32 *error)
+{
+    vec_f32 product = a * b;
+    *error = _mm512_fmsub_ps(a, b, product);
+    return product;
+}
+
+static inline vec_f64 vec_two_product_f64(vec_f64 a, vec_f64 b, vec_f64 *error)
+{
+    vec_f64 product = a * b;
+    *error = _mm512_fmsub_pd(a, b, product);
+    return product;
+}
+
+/* The nearest integer, and x * 2^n for whole n, rounded once. */
+#define LEVEL_HAS_SCALE 1
+
+static inline vec_f32 vec_round_f32(vec_f32 x)
+{
+    return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+static inline vec_f64 vec_round_f64(vec_f64 x)
+{
+    return _mm512_roundscale_pd(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+static inline vec_f32 vec_scale_f32(vec_f32 x, vec_f32 n)
+{
+    return _mm512_scalef_ps(x, n);
+}
+
+static inline vec_f64 vec_scale_f64(vec_f64 x, vec_f64 n)
+{
+    return _mm512_scalef_pd(x, n);
+}
+
+/* 0 <= n <= the number of lanes. */
+static inline __mmask16 first_lanes_f32(int64_t n)
+{
+    return (__mmask16)((1U << n) - 1);
+}
+
+static inline __mmask8 first_lanes_f64(int64_t n)
+{
+    return (__mmask8)((1U << n) - 1);
+}
+
+static inline vec_f32 vec_load_part_f32(const float *x, int64_t n, vec_f32 rest)
+{
+    return _mm512_mask_loadu_ps(rest, first_lanes_f32(n), x);
+}
+
+static inline vec_f64 vec_load_part_f64(const double *x, int64_t n, vec_f64 rest)
+{
+    return _mm512_mask_loadu_pd(rest, first_lanes_f64(n), x);
+}
+
+static inline void vec_store_part_f32(float *y, int64_t n, vec_f32 v)
+{
+    _mm512_mask_storeu_ps(y, first_lanes_f32(n), v);
+}
+
+static inline void vec_store_part_f64(double *y, int64_t n, vec_f64 v)
+{
+    _mm512_mask_storeu_pd(y, first_lanes_f64(n), v);
+}
+
+#endif
