@@ -174,7 +174,7 @@ typedef enum blas_kind { KIND_REFERENCE, KIND_OPENBLAS, KIND_BLIS, KIND_MKL, KIN
  * is, the file's name without its links tells (Debian: .../blis-pthread/libblas.so.3). */
 static blas_kind find_kind(void)
 {
-    const void *marks[KINDS] = {NULL, (const void *)(uintptr_t)openblas_get_config,
+    const void *marks[KINDS] = {NULL, (const void *)(uintptr_t)openblas_get_num_threads,
                                 (const void *)(uintptr_t)bli_info_get_version_str,
                                 (const void *)(uintptr_t)MKL_Set_Num_Threads_Local};
     static const char *const words[KINDS] = {NULL, "openblas", "blis", "mkl"};
@@ -197,18 +197,14 @@ static pthread_once_t name_once = PTHREAD_ONCE_INIT;
 
 static void find_name(void)
 {
+    static const char *const names[KINDS] = {"reference BLAS", "OpenBLAS", "BLIS", "Intel MKL"};
     kind = find_kind();
-    if (kind == KIND_BLIS)
-        snprintf(name, sizeof name, "BLIS%s%s", bli_info_get_version_str ? " " : "",
-                 bli_info_get_version_str ? bli_info_get_version_str() : "");
+    const char *detail = "";
+    if (kind == KIND_BLIS && bli_info_get_version_str)
+        detail = bli_info_get_version_str();
     else if (kind == KIND_OPENBLAS && openblas_get_config)
-        /* "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...": two words of it */
-        snprintf(name, sizeof name, "%s", openblas_get_config());
-    else
-        snprintf(name, sizeof name, "%s",
-                 kind == KIND_MKL        ? "Intel MKL"
-                 : kind == KIND_OPENBLAS ? "OpenBLAS"
-                                         : "reference BLAS");
+        detail = openblas_get_config() + strlen("OpenBLAS "); /* "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..." */
+    snprintf(name, sizeof name, "%s%s%s", names[kind], *detail ? " " : "", detail);
     char *space = strchr(name, ' ');
     if (space && (space = strchr(space + 1, ' ')) != NULL)
         *space = '\0';
