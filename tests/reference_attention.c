@@ -141,10 +141,11 @@ static bool softmax_row(row *r, long double *weights, long double *over_keys, lo
 {
     const lab_attention_opts *o = r->o;
     long double m = -INFINITY, sum = 0, sink = -INFINITY, keys = 0, m_keys;
-    bool has_nan = false;
+    bool has_nan = false, has_infinity = false;
     for (int64_t j = 0; j < r->tk; j++) {
         r->scores[j] = is_allowed(r, j) ? score(r, j) : -INFINITY;
-        has_nan |= isnan(r->scores[j]) || r->scores[j] == INFINITY;
+        has_nan |= isnan(r->scores[j]);
+        has_infinity |= r->scores[j] == INFINITY;
         m = fmaxl(m, r->scores[j]);
     }
     m_keys = m;
@@ -160,7 +161,8 @@ static bool softmax_row(row *r, long double *weights, long double *over_keys, lo
     }
     if (sink != -INFINITY)
         sum += expl(sink - m);
-    *lse = has_nan ? NAN : m == -INFINITY ? -INFINITY : m + logl(sum);
+    *lse = has_nan ? NAN : has_infinity ? INFINITY : m == -INFINITY ? -INFINITY : m + logl(sum);
+    has_nan |= has_infinity; /* inf - inf: the weights are nothing */
     for (int64_t j = 0; j < r->tk; j++) {
         weights[j] = has_nan ? NAN : weights[j] > 0 ? weights[j] / sum : 0;
         over_keys[j] = has_nan ? NAN : over_keys[j] > 0 ? over_keys[j] / keys : 0;

@@ -292,7 +292,11 @@ static void nan_shows_in_its_row_only(void **state)
             k[3 * 2] = NAN;
         if (what == 3)
             bias[2 * 4 + 3] = -INFINITY;
+        lab_tensor *lse;
+        c.opts.lse = &lse;
         lab_tensor *after = case_run(g, &c);
+        assert_true(what == 1 ? element_of(lse, 2) == INFINITY : isnan(element_of(lse, 2)));
+        assert_true(isfinite(element_of(lse, 0)) && isfinite(element_of(lse, 1)));
         expect_same("other rows", lab_slice(g, after, -2, 0, 2, 1), lab_slice(g, before, -2, 0, 2, 1));
         expect_all("the row", lab_slice(g, after, -2, 2, 3, 1), NAN);
         expect_healthy(g);

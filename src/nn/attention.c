@@ -49,19 +49,6 @@ static lab_tensor *without_sink(lab_graph *g, const attention *a, lab_tensor *we
     return a->opts->sink ? lab_slice(g, weights, -1, 0, a->tk, 1) : weights;
 }
 
-/* ln sum e^logit, in two parts, the maximum and the logarithm of what is left: where logits are large, their sum is
- * too coarse for a derivative, the second part is not. The maximum is a constant: any would give the same sum. */
-static lab_tensor *log_sum_exp(lab_graph *g, const attention *a, lab_tensor *logits)
-{
-    if (lab_tensor_size(logits, -1) == 0)
-        return lab_logsumexp(g, logits, -1, false);
-    lab_tensor *largest = lab_detach(g, lab_max(g, logits, -1, true));
-    lab_tensor *nothing = lab_equal(g, largest, lab__number(g, logits, -INFINITY));
-    largest = lab_where(g, nothing, lab__number(g, logits, 0), largest);
-    lab_tensor *rest = lab_logsumexp(g, lab_sub(g, logits, largest), -1, true);
-    return lab_reshape(g, lab_add(g, largest, rest), a->rank - 1, a->shape);
-}
-
 lab_tensor *lab__attend(lab_graph *g, lab_tensor *q, lab_tensor *k, lab_tensor *v, const attention *a)
 {
     lab_tensor *scores = matmul_by_group(g, a, scaled(g, a, q), lab_transpose(g, k, -2, -1));
@@ -73,7 +60,7 @@ lab_tensor *lab__attend(lab_graph *g, lab_tensor *q, lab_tensor *k, lab_tensor *
     lab_tensor *out = lab__empty_row_output(g, a, with_keys, matmul_by_group(g, a, kept, v));
 
     if (a->opts->lse)
-        *a->opts->lse = log_sum_exp(g, a, logits);
+        *a->opts->lse = lab_logsumexp(g, logits, -1, false);
     if (a->opts->probs)
         *a->opts->probs = weights;
     if (a->opts->stats)
@@ -101,9 +88,11 @@ lab_tensor *lab_attention(lab_graph *g, lab_tensor *q, lab_tensor *k, lab_tensor
     if (a.opts->stats)
         memset(a.opts->stats, 0, (size_t)a.heads * sizeof *a.opts->stats);
     lab_tensor *out = lab__attend(g, q, k, v, &a);
-    if (!out)
+    if (!lab__healthy(g)) {
         clear_outputs(opts);
-    else if (a.opts->stats)
+        return NULL;
+    }
+    if (a.opts->stats)
         lab__stats_finish(a.heads, a.opts->stats);
     return out;
 }

@@ -146,6 +146,8 @@ static lab_tensor *attend_to_all(lab_graph *g, const packed *p)
         lab__stats_finish(p->q->shape[1], p->opts->stats);
     if (out && p->opts->lse)
         *p->opts->lse = lab_concat(g, (int)n, lses, 0);
+    if (!lab__healthy(g) && p->opts->lse)
+        *p->opts->lse = NULL;
     return lab__healthy(g) ? out : NULL;
 }
 
