@@ -178,19 +178,24 @@ static void large_numbers_share_the_gradient_of_logsumexp(void **state)
     lab_graph_destroy(&g);
 }
 
-/* A NaN that comes in for a masked entry of softmax does not get into that entry's gradient. */
+/* A NaN that comes in for a masked entry of softmax leaves no trace; one for another entry spares the masked one. */
 static void a_masked_entry_of_softmax_takes_no_gradient(void **state)
 {
     (void)state;
-    const double x[] = {1, -INFINITY, 2}, dy[] = {1, NAN, 3};
-    double dx[3];
+    const double x[] = {1, -INFINITY, 2}, dy[] = {1, NAN, 3}, plain_dy[] = {1, 0, 3}, other_dy[] = {NAN, 1, 3};
+    double dx[3], plain[3];
     lab_graph *g = lab_graph_create(NULL);
     for (lab_dtype dtype = LAB_F32; dtype <= LAB_F64; dtype++)
         for (int recorded = 0; recorded < 2; recorded++) {
-            lab_tensor *t = tensor_of(g, dtype, 1, (int64_t[]){3}, x);
-            lab_tensor *seed = tensor_of(g, dtype, 1, (int64_t[]){3}, dy);
-            values_of(g, gradient(g, lab_softmax(g, t, 0), seed, t, recorded), dx, 3);
+            lab_tensor *t = tensor_of(g, dtype, 1, (int64_t[]){3}, x), *y = lab_softmax(g, t, 0);
+            const int64_t shape[] = {3};
+            values_of(g, gradient(g, y, tensor_of(g, dtype, 1, shape, dy), t, recorded), dx, 3);
+            values_of(g, gradient(g, y, tensor_of(g, dtype, 1, shape, plain_dy), t, recorded), plain, 3);
+            for (int i = 0; i < 3; i++)
+                expect("softmax: dx", i, dx[i], plain[i]);
             expect("softmax: dx", 1, dx[1], 0);
+            values_of(g, gradient(g, y, tensor_of(g, dtype, 1, shape, other_dy), t, recorded), dx, 3);
+            expect("softmax: dx beside a NaN", 1, dx[1], 0);
         }
     lab_graph_destroy(&g);
 }
