@@ -86,7 +86,7 @@ static void a_missing_operand_is_named_by_its_position(void **state)
     for (int i = 0; i < op_case_count(); i++)
         for (int k = 0; first_of_its_op(i) && k < op_case_at(i)->n_inputs; k++) {
             run r;
-            char position[16];
+            char position[24];
             const char *says[] = {position, "NULL"};
             snprintf(position, sizeof position, "operand %d", k + 1);
             run_make(&r, op_case_at(i), LAB_F32);
