@@ -334,7 +334,8 @@ size_t lab__gemm_workspace(int count, const gemm_product *products)
 char *lab__gemm_place_copies(gemm_plan *p, char *workspace)
 {
     size_t bytes[3];
-    plan_bytes(p, bytes);
+    if (plan_bytes(p, bytes) == 0)
+        return workspace; /* which may be NULL */
     p->a.copy = workspace;
     p->b.copy = p->a.copy + bytes[0];
     p->c.copy = p->b.copy + bytes[1];

@@ -108,7 +108,9 @@ static void leaf_call(machine *m)
 static lab_tensor *unary_call(machine *m, lab_graph *g, lab_tensor *x)
 {
     int64_t shape[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
-    int axes[4] = {any_axis(m), any_axis(m), any_axis(m), any_axis(m)};
+    int axes[LAB_MAX_RANK];
+    for (int i = 0; i < LAB_MAX_RANK; i++)
+        axes[i] = any_axis(m);
     switch (choose(&m->b, 20)) {
     case 0:
         return lab_exp(g, x);
