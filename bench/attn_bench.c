@@ -139,7 +139,7 @@ static bool measure(attn_table *table)
         if (!table->rows[i].skipped[0])
             cases[n++] = &table->rows[i].timed;
     int rounds = chosen.rounds.count ? (int)chosen.rounds.values[0] : 0;
-    bench_run(n, cases, &(bench_plan){.aim = aim_seconds, .limit = limit_seconds, .rounds = rounds});
+    table->quality = bench_run(n, cases, &(bench_plan){.aim = aim_seconds, .limit = limit_seconds, .rounds = rounds});
     bench_anchors_read(&table->anchors);
     attn_finish(table);
     attn_release();

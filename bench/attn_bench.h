@@ -24,6 +24,7 @@ typedef struct attn_table {
     attn_row *rows; /* neighbours share sizes: what differs last is d */
     bench_machine machine;
     bench_anchors anchors;
+    bench_quality quality;
 } attn_table;
 
 const char *attn_impl_name(lab_path impl);

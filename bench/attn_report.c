@@ -45,23 +45,6 @@ static void print_block(FILE *out, const attn_table *table, const attn_row *firs
             print_line(out, table, &table->rows[i]);
 }
 
-static void print_samples(FILE *out, const attn_table *table)
-{
-    int fewest = BENCH_MAX_ROUNDS, most = 0, disturbed = 0, measured = 0;
-    for (int i = 0; i < table->n; i++) {
-        int taken = table->rows[i].timed.taken;
-        if (taken == 0)
-            continue;
-        measured++;
-        fewest = taken < fewest ? taken : fewest;
-        most = taken > most ? taken : most;
-        disturbed += table->rows[i].time.spread > 0.05;
-    }
-    if (measured)
-        fprintf(out, "\n%d to %d samples a row; in %d of %d rows the median is more than 5 %% above the fastest%s.\n",
-                fewest, most, disturbed, measured, 4 * disturbed > measured ? ": this machine was busy" : "");
-}
-
 void attn_print(FILE *out, const attn_table *table)
 {
     bench_print_machine(out, &table->machine, &table->anchors);
@@ -74,7 +57,8 @@ void attn_print(FILE *out, const attn_table *table)
         if (leads)
             print_block(out, table, &table->rows[i]);
     }
-    print_samples(out, table);
+    fputc('\n', out);
+    bench_print_quality(out, &table->quality);
     for (int i = 0; i < table->n; i++) {
         const attn_row *row = &table->rows[i];
         if (row->skipped[0])

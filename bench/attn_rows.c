@@ -43,7 +43,7 @@ static int64_t operand_numel(const attn_row *row)
 static double bytes_needed(const attn_row *row)
 {
     double scores = (double)row->batch * (double)row->heads * (double)row->t * (double)row->t;
-    double arrays = row->impl == LAB_PATH_FUSED ? 0 : row->backward ? 8 : row->causal ? 5 : 3;
+    double arrays = row->impl == LAB_PATH_FUSED ? 0 : row->backward ? 9 : row->causal ? 6 : 4;
     double operand = (double)row->batch * (double)row->heads * (double)row->t * (double)row->d;
     return (double)lab_dtype_size(row->dtype) * (arrays * scores + 12 * operand);
 }

@@ -40,12 +40,22 @@ typedef struct bench_plan {
     int rounds;   /* 0: fitted; else exactly so many, whatever the time */
 } bench_plan;
 
+/* How a run went, anchors included. */
+typedef struct bench_quality {
+    int cases, fewest, most; /* samples of each */
+    int disturbed;           /* cases whose median is more than 5 % above the fastest */
+    double processors;       /* processor time per time: below 1 where others were running */
+} bench_quality;
+
 /* Seconds since the start of the process, monotonic. */
 double bench_now(void);
 
 /* Warms every case up (until two samples agree), then takes samples in rounds: one of every case, and again. Cases
  * that take long skip rounds, evenly; each has at least three samples if the time allows it. */
-void bench_run(int n, bench_case **cases, const bench_plan *plan);
+bench_quality bench_run(int n, bench_case **cases, const bench_plan *plan);
+
+/* Says how far the times are to be trusted. */
+void bench_print_quality(FILE *out, const bench_quality *quality);
 
 /* Of the samples taken; zeros if there are none. */
 bench_statistics bench_statistics_of(const bench_case *timed);

@@ -170,8 +170,44 @@ static void timed_out(bench_case *timed)
         timed->taken = 1;
 }
 
-void bench_run(int n, bench_case **cases, const bench_plan *plan)
+static double processor_seconds(void)
 {
+    struct timespec used;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+}
+
+static bench_quality judge(int n, bench_case **cases, double processors)
+{
+    bench_quality q = {.fewest = BENCH_MAX_ROUNDS, .processors = processors};
+    for (int i = 0; i < n; i++) {
+        int taken = cases[i]->taken;
+        if (taken == 0)
+            continue;
+        q.cases++;
+        q.fewest = taken < q.fewest ? taken : q.fewest;
+        q.most = taken > q.most ? taken : q.most;
+        q.disturbed += bench_statistics_of(cases[i]).spread > agreement;
+    }
+    return q;
+}
+
+void bench_print_quality(FILE *out, const bench_quality *quality)
+{
+    if (quality->cases == 0)
+        return;
+    fprintf(out, "Samples of each: %d to %d; in %d of %d cases the median is more than %.0f %% above the fastest.\n",
+            quality->fewest, quality->most, quality->disturbed, quality->cases, 100 * agreement);
+    if (quality->processors < 0.9)
+        fprintf(out, "THIS MACHINE WAS BUSY: others left %.0f %% of one processor, so times are too long here.\n",
+                100 * quality->processors);
+    else if (quality->fewest < LEAST_ROUNDS)
+        fprintf(out, "Fewer than %d samples make a rough minimum; --rounds asks for more.\n", (int)LEAST_ROUNDS);
+}
+
+bench_quality bench_run(int n, bench_case **cases, const bench_plan *plan)
+{
+    double start = bench_now(), used = processor_seconds();
     for (int i = 0; i < n; i++) {
         bench_progress("warming up: %d of %d", i + 1, n);
         warm_up(cases[i]);
@@ -194,4 +230,5 @@ void bench_run(int n, bench_case **cases, const bench_plan *plan)
             fit_rounds(n, cases, plan);
     }
     bench_progress_end();
+    return judge(n, cases, (processor_seconds() - used) / (bench_now() - start));
 }

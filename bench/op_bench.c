@@ -201,6 +201,7 @@ typedef struct op_table {
     row rows[MAX_ROWS];
     bench_machine machine;
     bench_anchors anchors;
+    bench_quality quality;
 } op_table;
 
 static int add_subject(op_table *t, work work, lab_dtype dtype, int threads, int64_t batch, int64_t n)
@@ -319,6 +320,8 @@ static void print_table(FILE *out, const op_table *t)
         }
         fputc('\n', out);
     }
+    fputc('\n', out);
+    bench_print_quality(out, &t->quality);
 }
 
 static json_t *row_json(const op_table *t, const row *r)
@@ -383,7 +386,7 @@ static bool measure_table(op_table *t)
         cases[n++] = &t->subjects[i].timed;
     }
     int rounds = chosen.rounds.count ? (int)chosen.rounds.values[0] : 0;
-    bench_run(n, cases, &(bench_plan){.aim = aim_seconds, .limit = limit_seconds, .rounds = rounds});
+    t->quality = bench_run(n, cases, &(bench_plan){.aim = aim_seconds, .limit = limit_seconds, .rounds = rounds});
     bench_anchors_read(&t->anchors);
     finish(t);
     return true;
