@@ -6,15 +6,17 @@
  *   - of the process (OpenBLAS on pthreads, BLIS): set to 1 when the first of our threads enters, put back when the
  *     last one leaves;
  *   - of the calling thread (MKL): set and put back by each;
- *   - both (OpenBLAS on OpenMP: each call takes the count of OpenMP in its thread, and makes it the process's).
+ *   - of OpenMP in the calling thread (OpenBLAS on OpenMP: 1 means 1, anything else becomes the process's too).
  */
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "gemm.h"
 
@@ -67,9 +69,10 @@ static bool one_at_a_time(void)
     return openblas_get_parallel && openblas_get_parallel() == OPENBLAS_SERIAL;
 }
 
+/* Not of OpenBLAS on OpenMP: in setting it, it takes the buffers away from who is multiplying. */
 static int get_process_threads(int which)
 {
-    if (which == OPENBLAS && openblas_get_num_threads && openblas_set_num_threads)
+    if (which == OPENBLAS && openblas_get_num_threads && openblas_set_num_threads && !on_openmp())
         return openblas_get_num_threads();
     if (which == BLIS && bli_thread_get_num_threads && bli_thread_set_num_threads)
         return (int)bli_thread_get_num_threads();
@@ -101,14 +104,23 @@ static int exchange_thread_threads(int n)
 
 /* ---- The guard ------------------------------------------------------------------------------------------------- */
 
+/* A piece that is inside BLAS may hold one of BLAS's locks, which nobody would open in the child: a fork waits for the
+ * pieces that are inside, and those that come meanwhile wait for the fork. */
+static atomic_int pieces_inside;
+static atomic_bool forking;
+
 static void before_fork(void)
 {
     pthread_mutex_lock(&guard.calling);
     pthread_mutex_lock(&guard.lock);
+    atomic_store(&forking, true);
+    while (atomic_load(&pieces_inside) > 0)
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
 }
 
 static void after_fork_in_parent(void)
 {
+    atomic_store(&forking, false);
     pthread_mutex_unlock(&guard.lock);
     pthread_mutex_unlock(&guard.calling);
 }
@@ -118,6 +130,7 @@ static void after_fork_in_child(void)
 {
     guard.left_behind = guard.left_behind || guard.entered > entered_here;
     guard.entered = entered_here;
+    atomic_store(&pieces_inside, 0);
     after_fork_in_parent();
 }
 
@@ -157,10 +170,16 @@ void lab__blas_piece_begin(void)
     }
     if (one_at_a_time())
         pthread_mutex_lock(&guard.calling);
+    for (atomic_fetch_add(&pieces_inside, 1); atomic_load(&forking); atomic_fetch_add(&pieces_inside, 1)) {
+        atomic_fetch_sub(&pieces_inside, 1);
+        pthread_mutex_lock(&guard.lock); /* which the fork holds */
+        pthread_mutex_unlock(&guard.lock);
+    }
 }
 
 void lab__blas_piece_end(void)
 {
+    atomic_fetch_sub(&pieces_inside, 1);
     if (one_at_a_time())
         pthread_mutex_unlock(&guard.calling);
 }
