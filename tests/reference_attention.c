@@ -79,6 +79,12 @@ static bool is_allowed(row *r, int64_t j)
     return !o->mask || reference_element(o->mask, r->rank, r->index) != 0;
 }
 
+/* What the operands' precision cannot hold is infinite, and then counts as such. */
+static long double held(const row *r, long double x)
+{
+    return fabsl(x) > (lab_tensor_dtype(r->q) == LAB_F32 ? FLT_MAX : DBL_MAX) ? copysignl(INFINITY, x) : x;
+}
+
 static long double score(row *r, int64_t j)
 {
     const lab_attention_opts *o = r->o;
@@ -92,9 +98,7 @@ static long double score(row *r, int64_t j)
         at_q[r->rank - 1] = at_k[r->rank - 1] = c;
         product += (long double)reference_element(r->q, r->rank, at_q) * reference_element(r->k, r->rank, at_k);
     }
-    /* What the operands' precision cannot hold is infinite, and then counts as such. */
-    if (fabsl(product) > (lab_tensor_dtype(r->q) == LAB_F32 ? FLT_MAX : DBL_MAX))
-        product = product > 0 ? INFINITY : -INFINITY;
+    product = held(r, product);
     int64_t head = r->index[r->rank - 3], zero[LAB_MAX_RANK] = {0};
     long double scale = o->scale_tensor ? reference_element(o->scale_tensor, LAB_MAX_RANK, zero)
                         : o->scale != 0 ? o->scale
@@ -107,7 +111,7 @@ static long double score(row *r, int64_t j)
         s += reference_element(o->bias, r->rank, r->index);
     if (o->alibi_slopes)
         s -= reference_element(o->alibi_slopes, 1, &head) * fabsl((long double)r->position - j);
-    return s;
+    return held(r, s);
 }
 
 static void count_row(lab_attention_stats *stats, const long double *p, int64_t n, bool empty)

@@ -208,6 +208,25 @@ static void scale_is_applied_once(void **state)
     }
 }
 
+/* Order 1. Once, and never a root of it on either side: of whole numbers the score is exact, whatever the scale. */
+static void scale_is_never_split(void **state)
+{
+    (void)state;
+    double scales[] = {2, 3, -5, 6, 7, -11};
+    for (int i = 0; i < 12; i++) {
+        lab_dtype dtype = i % 2 ? LAB_F32 : LAB_F64;
+        lab_tensor *q = leaf_of_doubles(dtype, 3, (int64_t[]){1, 1, 2}, (double[]){3, -1});
+        lab_tensor *k = leaf_of_doubles(dtype, 3, (int64_t[]){1, 1, 2}, (double[]){5, 4}), *lse;
+        lab_graph *g = lab_graph_create(NULL);
+        lab_attention(g, q, k, k, &(lab_attention_opts){.scale = scales[i / 2], .lse = &lse});
+        expect_healthy(g);
+        expect_all("the score", lse, scales[i / 2] * 11);
+        lab_graph_destroy(&g);
+        lab_tensor_destroy(&q);
+        lab_tensor_destroy(&k);
+    }
+}
+
 /* Order 2 and 3. The cap comes before the bias: a bias of -inf stays -inf, one of 1 is added to the capped score. */
 static void soft_cap_comes_before_bias(void **state)
 {
@@ -315,6 +334,38 @@ static void sink_takes_its_share(void **state)
     case_free(&c);
 }
 
+/* Order 5. In the maximum too: a sink far above every score takes all and leaves nothing but zeros, in the gradients as
+ * well; one far below is as good as none. */
+static void sink_far_above_every_score_takes_all(void **state)
+{
+    (void)state;
+    uint64_t draws = draw_start("far sink");
+    for (int i = 0; i < 2; i++) {
+        attention_case c = plain_case();
+        c.dtype = i ? LAB_F32 : LAB_F64;
+        c.batch_rank = 0;
+        case_make(&c, &draws);
+        lab_tensor *lse, *grads[4], *out[2];
+        lab_graph *g = lab_graph_create(NULL);
+        out[0] = case_run(g, &c);
+        c.opts.sink = leaf_of_doubles(c.dtype, 1, &c.heads, (double[]){1e4, -1e4, 1e4, -1e4});
+        c.opts.lse = &lse;
+        out[1] = case_run(g, &c);
+        lab_grad(g, lab_sum_all(g, out[1]), NULL, 4, (lab_tensor *[]){c.q, c.k, c.v, c.opts.sink}, grads, NULL);
+        expect_healthy(g);
+        for (int64_t head = 0; head < 4; head += 2) {
+            expect_all("out", lab_slice(g, out[1], 0, head, head + 1, 1), 0);
+            expect_all("lse", lab_slice(g, lse, 0, head, head + 1, 1), 1e4);
+            expect_all("dq", lab_slice(g, grads[0], 0, head, head + 1, 1), 0);
+            expect_same("without a sink", lab_slice(g, out[1], 0, head + 1, head + 2, 1),
+                        lab_slice(g, out[0], 0, head + 1, head + 2, 1));
+        }
+        expect_all("dsink", grads[3], 0);
+        lab_graph_destroy(&g);
+        case_free(&c);
+    }
+}
+
 /* ---- What leaves no trace --------------------------------------------------------------------------------------------- */
 
 enum { LEAK_T = 12 };
@@ -393,12 +444,14 @@ int main(void)
         cmocka_unit_test(strides_do_not_matter),
         cmocka_unit_test(sizes_may_be_zero),
         cmocka_unit_test(scale_is_applied_once),
+        cmocka_unit_test(scale_is_never_split),
         cmocka_unit_test(soft_cap_comes_before_bias),
         cmocka_unit_test(alibi_counts_from_positions),
         cmocka_unit_test(rules_combine_with_and),
         cmocka_unit_test(window_counts_from_positions),
         cmocka_unit_test(offsets_belong_to_their_batch),
         cmocka_unit_test(sink_takes_its_share),
+        cmocka_unit_test(sink_far_above_every_score_takes_all),
         cmocka_unit_test(later_tokens_leave_no_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;

@@ -11,18 +11,41 @@
 
 /* ---- Rows without keys ------------------------------------------------------------------------------------------------ */
 
-typedef enum emptied { BY_MASK, BY_LENGTH, BY_BIAS, BY_PRODUCT, BY_ALIGNMENT, BY_WINDOW, BY_NO_KEYS, EMPTIED } emptied;
+typedef enum emptied {
+    BY_MASK,
+    BY_LENGTH,
+    BY_BIAS,
+    BY_PRODUCT,
+    BY_SUM,
+    BY_SLOPE,
+    BY_SCALE,
+    BY_SCALE_TENSOR,
+    BY_ALIGNMENT,
+    BY_BOTTOM_RIGHT,
+    BY_WINDOW,
+    BY_NO_KEYS,
+    EMPTIED
+} emptied;
 
 enum { EMPTY_ROW = 0 }; /* the one emptied in every case, in all heads */
 
+/* The row's product with every key is far below 0, by d times the size squared or more; that of other rows is 0. */
+static void look_away(attention_case *c, double size)
+{
+    double *q = lab_tensor_data(c->q), *k = lab_tensor_data(c->k);
+    for (int64_t i = 0; i < lab_tensor_numel(c->k); i++)
+        k[i] = (1 + fabs(k[i])) * size;
+    for (int64_t i = 0; i < lab_tensor_numel(c->q); i++)
+        q[i] = i / c->d % c->tq == EMPTY_ROW ? -size : 0;
+}
+
 static void empty_a_row(attention_case *c, uint64_t *draws, emptied how)
 {
-    if (how == BY_NO_KEYS)
-        c->tk = 0;
+    c->tk = how == BY_NO_KEYS ? 0 : how == BY_BOTTOM_RIGHT ? c->tq - 1 : c->tk;
+    c->d = how == BY_SUM ? 8 : c->d;
     case_make(c, draws);
     double *bias;
     unsigned char *mask;
-    int64_t width = c->d;
     switch (how) {
     case BY_MASK:
         c->opts.mask = case_mask(c, draws, 1, 2);
@@ -41,15 +64,31 @@ static void empty_a_row(attention_case *c, uint64_t *draws, emptied how)
             bias[EMPTY_ROW * c->tk + j] = -INFINITY;
         break;
     case BY_PRODUCT:
-        for (int64_t i = 0; i < lab_tensor_numel(c->k); i++)
-            ((double *)lab_tensor_data(c->k))[i] = fabs(((double *)lab_tensor_data(c->k))[i]) * 1e200 + 1;
-        for (int64_t h = 0; h < c->heads; h++)
-            for (int64_t i = 0; i < width; i++)
-                ((double *)lab_tensor_data(c->q))[(h * c->tq + EMPTY_ROW) * width + i] = -1e200;
+        look_away(c, 1e200);
+        break;
+    case BY_SLOPE: /* no key at distance 0, where nothing would be subtracted */
+        c->opts.offset = 5;
+        c->opts.alibi_slopes =
+            leaf_of_doubles(LAB_F64, 1, &c->heads, (double[]){INFINITY, INFINITY, INFINITY, INFINITY});
+        break;
+    case BY_SUM: /* no term of which overflows alone */
+        look_away(c, 6.3e153);
+        c->opts.scale = 1;
+        break;
+    case BY_SCALE:
+        look_away(c, 1e10);
+        c->opts.scale = 1e300;
+        break;
+    case BY_SCALE_TENSOR:
+        look_away(c, 1e10);
+        c->opts.scale_tensor = leaf_of_doubles(LAB_F64, 0, NULL, (double[]){1e300});
         break;
     case BY_ALIGNMENT:
         c->opts.causal = LAB_CAUSAL_OFFSET;
         c->opts.offset = -1;
+        break;
+    case BY_BOTTOM_RIGHT: /* of fewer keys than queries */
+        c->opts.causal = LAB_CAUSAL_BOTTOM_RIGHT;
         break;
     case BY_WINDOW:
         c->opts.window = (lab_window){true, -1, 0};
@@ -100,7 +139,7 @@ static void rows_without_keys_give_zero_and_take_no_gradient(void **state)
             empty_a_row(&c, &draws, (emptied)how);
             if (more & 1)
                 c.opts.sink = case_per_head(&c, &draws, 1);
-            if (more & 2) {
+            if (more & 2 && !c.opts.alibi_slopes && !c.opts.scale_tensor && !c.opts.scale) {
                 c.opts.alibi_slopes = case_per_head(&c, &draws, 1);
                 c.opts.scale_tensor = leaf_of_doubles(LAB_F64, 0, NULL, (double[]){0.5});
             }
@@ -195,7 +234,7 @@ static void products_of_minus_infinity_empty_a_row_in_f32(void **state)
     lab_tensor_destroy(&v);
 }
 
-/* With a sink, the gradient of an empty row's lse goes to the sink; dO is not read. */
+/* With a sink, the gradient of an empty row's lse goes to the sink and to nothing else; dO is not read. */
 static void lse_of_an_empty_row_is_its_sinks(void **state)
 {
     (void)state;
@@ -204,15 +243,17 @@ static void lse_of_an_empty_row_is_its_sinks(void **state)
     case_make(&c, &draws);
     c.opts.mask = leaf_of_bools(0, NULL, (bool[]){false});
     c.opts.sink = case_per_head(&c, &draws, 1);
-    lab_tensor *lse, *grads[4];
+    c.opts.alibi_slopes = case_per_head(&c, &draws, 1);
+    c.opts.scale_tensor = leaf_of_doubles(LAB_F64, 0, NULL, (double[]){0.5});
+    lab_tensor *lse, *grads[6], *xs[] = {c.q, c.k, c.v, c.opts.alibi_slopes, c.opts.scale_tensor, c.opts.sink};
     c.opts.lse = &lse;
     lab_graph *g = lab_graph_create(NULL);
     case_run(g, &c);
-    lab_grad(g, lab_sum_all(g, lse), NULL, 4, (lab_tensor *[]){c.q, c.k, c.v, c.opts.sink}, grads, NULL);
+    lab_grad(g, lab_sum_all(g, lse), NULL, 6, xs, grads, NULL);
     expect_healthy(g);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 5; i++)
         expect_all("gradient", grads[i], 0);
-    expect_all("dsink", grads[3], 2); /* one from each of the head's rows */
+    expect_all("dsink", grads[5], 2); /* one from each of the head's rows */
     lab_graph_destroy(&g);
     case_free(&c);
 }
@@ -447,6 +488,32 @@ static void wrong_options_are_named(void **state)
     case_free(&c);
 }
 
+/* A number must be finite in the dtype that it will be rounded to, and a cap must not vanish there. */
+static void numbers_must_fit_the_dtype(void **state)
+{
+    (void)state;
+    const bad cases[] = {
+        {"scale", LAB_ERR_RANGE, {.scale = 1e300}},
+        {"scale", LAB_ERR_RANGE, {.scale = -1e39}},
+        {"softcap", LAB_ERR_RANGE, {.softcap = 1e300}},
+        {"softcap", LAB_ERR_RANGE, {.softcap = 1e-60}},
+    };
+    lab_graph *g = lab_graph_create(NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int dtype = LAB_F32; dtype <= LAB_F64; dtype++) {
+            lab_graph_reset(g);
+            lab_tensor *x = lab_full(g, (lab_dtype)dtype, 3, (int64_t[]){1, 2, 2}, 0);
+            lab_tensor *y = lab_attention(g, x, x, x, &cases[i].opts);
+            if (dtype == LAB_F64) {
+                expect_healthy(g);
+                continue;
+            }
+            assert_null(y);
+            expect_refusal(g, cases[i].status, cases[i].word);
+        }
+    lab_graph_destroy(&g);
+}
+
 /* Shapes. What does not fit is refused with both shapes; dtypes and missing operands likewise. */
 static void wrong_operands_are_named(void **state)
 {
@@ -456,10 +523,15 @@ static void wrong_operands_are_named(void **state)
         int64_t q[4], k[4], v[4];
         const char *word;
     } cases[] = {
-        {2, {3, 2}, {4, 2}, {4, 2}, "at least 3"},          {3, {3, 3, 2}, {2, 4, 2}, {2, 4, 2}, "multiple"},
-        {3, {3, 3, 2}, {0, 4, 2}, {0, 4, 2}, "multiple"},   {3, {2, 3, 2}, {2, 4, 3}, {2, 4, 2}, "head sizes"},
-        {3, {2, 3, 0}, {2, 4, 0}, {2, 4, 2}, "at least 1"}, {3, {2, 3, 2}, {2, 4, 2}, {2, 5, 2}, "[2, 5, 2]"},
-        {3, {2, 3, 2}, {2, 4, 2}, {1, 4, 2}, "heads"},      {4, {2, 2, 3, 2}, {1, 2, 4, 2}, {2, 2, 4, 2}, "batch"},
+        {2, {3, 2}, {4, 2}, {4, 2}, "at least 3"},
+        {3, {3, 3, 2}, {2, 4, 2}, {2, 4, 2}, "multiple"},
+        {3, {3, 3, 2}, {0, 4, 2}, {0, 4, 2}, "multiple"},
+        {3, {2, 3, 2}, {2, 4, 3}, {2, 4, 2}, "head sizes"},
+        {3, {2, 3, 0}, {2, 4, 0}, {2, 4, 2}, "at least 1"},
+        {3, {2, 3, 2}, {2, 4, 2}, {2, 5, 2}, "[2, 5, 2]"},
+        {3, {2, 3, 2}, {2, 4, 2}, {1, 4, 2}, "heads"},
+        {4, {2, 2, 3, 2}, {1, 2, 4, 2}, {2, 2, 4, 2}, "batch"},
+        {4, {2, 2, 3, 2}, {2, 2, 4, 2}, {1, 2, 4, 2}, "batch"},
     };
     uint64_t draws = draw_start("operands");
     lab_graph *g = lab_graph_create(NULL);
@@ -506,6 +578,7 @@ int main(void)
         cmocka_unit_test(large_equal_scores_weigh_a_quarter_each),
         cmocka_unit_test(scores_far_apart_choose),
         cmocka_unit_test(wrong_options_are_named),
+        cmocka_unit_test(numbers_must_fit_the_dtype),
         cmocka_unit_test(wrong_operands_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;

@@ -1,4 +1,4 @@
-/* test_attention_outputs.c - what attention gives besides its output, dropout, and packed sequences.
+/* test_attention_outputs.c - what attention gives besides its output, and dropout.
  *
  * lse, probabilities and statistics are also compared with the reference in every case of test_attention.c.
  */
@@ -133,6 +133,57 @@ static void statistics_are_zero_where_every_row_is_empty(void **state)
     case_free(&c);
 }
 
+/* A row whose probabilities are NaN (a NaN, or +inf, on an allowed key) shows in its head's numbers, and stays there.
+ */
+static void statistics_show_a_row_of_nan(void **state)
+{
+    (void)state;
+    double bad[] = {NAN, INFINITY};
+    for (int i = 0; i < 2; i++)
+        for (int row = 0; row < 3; row++) {
+            uint64_t draws = draw_start("stats nan");
+            attention_case c = {.dtype = LAB_F64, .heads = 2, .kv_heads = 1, .tq = 3, .tk = 4, .d = 2, .dv = 1};
+            case_make(&c, &draws);
+            c.opts.bias = case_bias(&c, &draws, 0, 1);
+            ((double *)lab_tensor_data(c.opts.bias))[row * 4 + 2] = bad[i];
+            lab_attention_stats stats[2];
+            c.opts.stats = stats;
+            lab_graph *g = lab_graph_create(NULL);
+            case_run(g, &c);
+            expect_healthy(g);
+            lab_spread *spreads[] = {&stats[0].p_max, &stats[0].entropy, &stats[0].gain};
+            for (int s = 0; s < 3; s++)
+                assert_true(isnan(spreads[s]->min) && isnan(spreads[s]->mean) && isnan(spreads[s]->max));
+            assert_true(stats[0].rows == 3 && stats[0].empty_rows == 0);
+            assert_true(isfinite(stats[1].gain.mean) && stats[1].p_max.min > 0);
+            lab_graph_destroy(&g);
+            case_free(&c);
+        }
+}
+
+/* Over keys only: a sink changes none of them. */
+static void statistics_leave_the_sink_out(void **state)
+{
+    (void)state;
+    uint64_t draws = draw_start("stats sink");
+    attention_case c = {.dtype = LAB_F64, .heads = 2, .kv_heads = 1, .tq = 4, .tk = 5, .d = 3, .dv = 1};
+    case_make(&c, &draws);
+    c.opts.causal = LAB_CAUSAL_BOTTOM_RIGHT;
+    lab_attention_stats stats[2][2];
+    lab_graph *g = lab_graph_create(NULL);
+    for (int i = 0; i < 2; i++) {
+        c.opts.stats = stats[i];
+        case_run(g, &c);
+        if (i == 0)
+            c.opts.sink = leaf_of_doubles(LAB_F64, 1, &c.heads, (double[]){3, -1});
+    }
+    expect_healthy(g);
+    assert_memory_equal(stats[0], stats[1], sizeof stats[0]);
+    assert_true(stats[0][0].p_max.mean > 0.2);
+    lab_graph_destroy(&g);
+    case_free(&c);
+}
+
 /* ---- Dropout ---------------------------------------------------------------------------------------------------------- */
 
 /* lab_dropout_mask shows what is kept: a function of batch, head, position and key, the reference's Philox. */
@@ -154,6 +205,29 @@ static void dropout_mask_is_philox_of_its_place(void **state)
                     assert_int_equal(element_of(mask, place), reference_keeps(&o, b, h, i + (b ? 5000000000 : -1), j));
     lab_graph_destroy(&g);
     lab_tensor_destroy(&offsets);
+}
+
+/* Kept where the draw, of 24 bits, is p or more, compared in double: p itself is kept, the next number is not. */
+static void a_draw_of_just_p_is_kept(void **state)
+{
+    (void)state;
+    lab_attention_opts o = {.seed = check_seed(), .stream = 3};
+    lab_graph *g = lab_graph_create(NULL);
+    for (int64_t j = 0; j < 32; j++) {
+        int64_t below = 0, above = 1 << 24; /* times 2^-24: kept at the one, dropped at the other */
+        while (above - below > 1) {
+            int64_t middle = (below + above) / 2;
+            o.dropout = (double)middle * 0x1p-24;
+            *(reference_keeps(&o, 0, 0, 0, j) ? &below : &above) = middle;
+        }
+        o.dropout = (double)below * 0x1p-24;
+        lab_tensor *at = lab_dropout_mask(g, &o, 1, 1, 1, 32);
+        o.dropout = nextafter(o.dropout, 1);
+        lab_tensor *after = lab_dropout_mask(g, &o, 1, 1, 1, 32);
+        expect_healthy(g);
+        assert_true(element_of(at, j) == 1 && element_of(after, j) == 0);
+    }
+    lab_graph_destroy(&g);
 }
 
 /* About 1 - p are kept, more or fewer with p; another stream keeps others; the same in both precisions. */
@@ -211,6 +285,32 @@ static void dropout_scales_what_it_keeps(void **state)
     case_free(&c);
 }
 
+/* What is dropped is the same in both precisions and for any number of threads: what lab_dropout_mask shows. */
+static void dropout_is_the_same_in_both_precisions_and_for_any_threads(void **state)
+{
+    (void)state;
+    enum { N = 9 };
+    lab_attention_opts o = {.dropout = 0.5, .seed = check_seed(), .stream = 7, .offset = 100};
+    double one[N * N] = {0};
+    for (int i = 0; i < N; i++)
+        one[i * N + i] = 1;
+    int threads = lab_get_threads();
+    for (int i = 0; i < 4; i++) {
+        lab_dtype dtype = i % 2 ? LAB_F32 : LAB_F64;
+        assert_int_equal(lab_set_threads(i / 2 ? 4 : 1), LAB_OK);
+        lab_tensor *v = leaf_of_doubles(dtype, 3, (int64_t[]){1, N, N}, one); /* so that the output is the weights */
+        lab_graph *g = lab_graph_create(NULL);
+        lab_tensor *q = lab_full(g, dtype, 3, (int64_t[]){1, N, 2}, 0);
+        lab_tensor *weights = lab_attention(g, q, lab_full(g, dtype, 3, (int64_t[]){1, N, 2}, 0), v, &o);
+        expect_healthy(g);
+        for (int64_t j = 0; j < N * N; j++)
+            assert_int_equal(element_of(weights, j) != 0, reference_keeps(&o, 0, 0, 100 + j / N, j % N));
+        lab_graph_destroy(&g);
+        lab_tensor_destroy(&v);
+    }
+    assert_int_equal(lab_set_threads(threads), LAB_OK);
+}
+
 static void wrong_dropout_masks_are_named(void **state)
 {
     (void)state;
@@ -227,210 +327,6 @@ static void wrong_dropout_masks_are_named(void **state)
     assert_null(lab_dropout_mask(g, NULL, INT64_MAX / 2, 3, 1, 1));
     assert_int_equal(lab_graph_status(g), LAB_ERR_RANGE);
     lab_graph_destroy(&g);
-}
-
-/* ---- Packed sequences ---------------------------------------------------------------------------------------------- */
-
-enum { SEQUENCES = 4 };
-static const int64_t cu_q_values[SEQUENCES + 1] = {0, 3, 3, 8, 10}, cu_k_values[SEQUENCES + 1] = {0, 4, 6, 6, 11};
-
-typedef struct packed_case {
-    lab_dtype dtype;
-    lab_tensor *q, *k, *v, *cu_q, *cu_k;
-    lab_attention_opts opts;
-} packed_case;
-
-static packed_case packed_make(uint64_t *draws)
-{
-    packed_case p = {.dtype = LAB_F64};
-    p.q = leaf_drawn(draws, LAB_F64, 3, (int64_t[]){10, 4, 3}, 1);
-    p.k = leaf_drawn(draws, LAB_F64, 3, (int64_t[]){11, 2, 3}, 1);
-    p.v = leaf_drawn(draws, LAB_F64, 3, (int64_t[]){11, 2, 2}, 1);
-    p.cu_q = leaf_of_integers(1, (int64_t[]){SEQUENCES + 1}, cu_q_values);
-    p.cu_k = leaf_of_integers(1, (int64_t[]){SEQUENCES + 1}, cu_k_values);
-    return p;
-}
-
-static void packed_free(packed_case *p)
-{
-    lab_tensor **all[] = {
-        &p->q, &p->k, &p->v, &p->cu_q, &p->cu_k, &p->opts.sink, &p->opts.offsets, &p->opts.alibi_slopes};
-    for (int i = 0; i < 8; i++)
-        lab_tensor_destroy(all[i]);
-}
-
-/* Rows of a packed leaf as [heads, T, size], a leaf too. */
-static lab_tensor *unpacked(lab_tensor *x, const int64_t *cu, int s)
-{
-    lab_graph *g = lab_graph_create(NULL);
-    lab_tensor *leaf;
-    lab_tensor *rows = lab_slice(g, x, 0, cu[s], cu[s + 1], 1);
-    assert_int_equal(lab_tensor_clone(&leaf, lab_transpose(g, rows, 0, 1)), LAB_OK);
-    lab_graph_destroy(&g);
-    return leaf;
-}
-
-static void compare_packed(packed_case *p)
-{
-    lab_tensor *lse;
-    lab_attention_stats stats[4], want[4] = {0};
-    lab_attention_opts o = p->opts;
-    o.lse = &lse;
-    o.stats = stats;
-    lab_graph *g = lab_graph_create(NULL);
-    lab_tensor *out = lab_attention_packed(g, p->q, p->k, p->v, p->cu_q, p->cu_k, &o);
-    expect_healthy(g);
-    for (int s = 0; s < SEQUENCES; s++) {
-        lab_tensor *q = unpacked(p->q, cu_q_values, s), *k = unpacked(p->k, cu_k_values, s);
-        lab_tensor *v = unpacked(p->v, cu_k_values, s);
-        o = p->opts;
-        if (o.offsets)
-            o.offset = (int64_t)element_of(o.offsets, s);
-        o.offsets = NULL;
-        reference r;
-        assert_true(reference_attention(&r, q, k, v, &o, s));
-        for (int64_t h = 0; h < 4; h++)
-            for (int64_t i = 0; i < r.tq; i++) {
-                int64_t row = (cu_q_values[s] + i) * 4 + h;
-                double l = element_of(lse, row), l_want = r.lse[h * r.tq + i];
-                assert_true(l == l_want || fabs(l - l_want) < 1e-13);
-                for (int64_t e = 0; e < 2; e++)
-                    assert_true(fabs(element_of(out, row * 2 + e) - r.out[(h * r.tq + i) * 2 + e]) < 1e-13);
-            }
-        for (int h = 0; h < 4; h++) {
-            double rows = (double)(r.stats[h].rows - r.stats[h].empty_rows);
-            want[h].rows += r.stats[h].rows;
-            want[h].empty_rows += r.stats[h].empty_rows;
-            want[h].entropy.mean += rows * r.stats[h].entropy.mean;
-            want[h].p_max.max = fmax(want[h].p_max.max, r.stats[h].p_max.max);
-        }
-        reference_free(&r);
-        lab_tensor_destroy(&q);
-        lab_tensor_destroy(&k);
-        lab_tensor_destroy(&v);
-    }
-    for (int h = 0; h < 4; h++) {
-        double rows = (double)(want[h].rows - want[h].empty_rows);
-        assert_int_equal(stats[h].rows, want[h].rows);
-        assert_int_equal(stats[h].empty_rows, want[h].empty_rows);
-        assert_true(fabs(stats[h].entropy.mean - want[h].entropy.mean / rows) < 1e-13);
-        assert_true(fabs(stats[h].p_max.max - want[h].p_max.max) < 1e-13);
-    }
-    lab_graph_destroy(&g);
-}
-
-/* The same as attention on each sequence alone: alignment, windows, offsets and dropout counted within it. */
-static void packed_is_attention_on_each_alone(void **state)
-{
-    (void)state;
-    uint64_t draws = draw_start("packed");
-    for (int i = 0; i < 6; i++) {
-        packed_case p = packed_make(&draws);
-        if (i == 1)
-            p.opts.causal = LAB_CAUSAL_BOTTOM_RIGHT;
-        if (i == 2)
-            p.opts.causal = LAB_CAUSAL_TOP_LEFT;
-        if (i == 3) {
-            p.opts.causal = LAB_CAUSAL_OFFSET;
-            p.opts.offsets = leaf_of_integers(1, (int64_t[]){SEQUENCES}, (int64_t[]){1, 0, 2, -1});
-        }
-        if (i == 4) {
-            p.opts.window = (lab_window){true, 1, 1};
-            p.opts.offset = 1;
-            p.opts.sink = leaf_drawn(&draws, LAB_F64, 1, (int64_t[]){4}, 1);
-            p.opts.alibi_slopes = leaf_drawn(&draws, LAB_F64, 1, (int64_t[]){4}, 1);
-        }
-        if (i == 5) {
-            p.opts.dropout = 0.5;
-            p.opts.seed = 3;
-        }
-        compare_packed(&p);
-        packed_free(&p);
-    }
-}
-
-static lab_tensor *packed_function(lab_graph *g, lab_tensor **xs, void *ctx)
-{
-    packed_case *p = ctx;
-    return lab_attention_packed(g, xs[0], xs[1], xs[2], p->cu_q, p->cu_k, &p->opts);
-}
-
-static void packed_has_right_gradients(void **state)
-{
-    (void)state;
-    uint64_t draws = draw_start("packed gradients");
-    packed_case p = packed_make(&draws);
-    p.opts.causal = LAB_CAUSAL_BOTTOM_RIGHT;
-    expect_gradients("packed", packed_function, &p, 3, (lab_tensor *[]){p.q, p.k, p.v},
-                     &(lab_gradcheck_opts){.max_entries = 40});
-    packed_free(&p);
-}
-
-static void no_sequences_give_an_empty_result(void **state)
-{
-    (void)state;
-    uint64_t draws = draw_start("none");
-    lab_tensor *q = leaf_drawn(&draws, LAB_F64, 3, (int64_t[]){0, 2, 3}, 1);
-    lab_tensor *cu = leaf_of_integers(1, (int64_t[]){1}, (int64_t[]){0}), *lse, *dq;
-    lab_graph *g = lab_graph_create(NULL);
-    lab_tensor *y = lab_attention_packed(g, q, q, q, cu, cu, &(lab_attention_opts){.lse = &lse});
-    lab_grad(g, lab_sum_all(g, y), NULL, 1, &q, &dq, NULL);
-    expect_healthy(g);
-    assert_int_equal(lab_tensor_size(y, 0), 0);
-    assert_int_equal(lab_tensor_size(y, 1), 2);
-    assert_int_equal(lab_tensor_rank(lse), 2);
-    lab_graph_destroy(&g);
-    lab_tensor_destroy(&q);
-    lab_tensor_destroy(&cu);
-}
-
-static void wrong_packed_calls_are_named(void **state)
-{
-    (void)state;
-    uint64_t draws = draw_start("packed bad");
-    packed_case p = packed_make(&draws);
-    lab_tensor *mask = leaf_of_bools(0, NULL, (bool[]){true}), *probs;
-    lab_tensor *numbers = leaf_of_integers(1, (int64_t[]){3}, (int64_t[]){1, 1, 1});
-    lab_tensor *bias = leaf_drawn(&draws, LAB_F64, 0, NULL, 1);
-    const struct {
-        const char *word;
-        lab_status status;
-        lab_attention_opts opts;
-    } options[] = {
-        {"mask", LAB_ERR_UNSUPPORTED, {.mask = mask}},
-        {"bias", LAB_ERR_UNSUPPORTED, {.bias = bias}},
-        {"probs", LAB_ERR_UNSUPPORTED, {.probs = &probs}},
-        {"key_lengths", LAB_ERR_UNSUPPORTED, {.key_lengths = numbers}},
-        {"offsets", LAB_ERR_SHAPE, {.offsets = numbers}},
-        {"offsets", LAB_ERR_DTYPE, {.offsets = bias}},
-        {"dropout", LAB_ERR_RANGE, {.dropout = 2}},
-        {"reserved", LAB_ERR_ARGUMENT, {.reserved = {1}}},
-    };
-    lab_graph *g = lab_graph_create(NULL);
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        lab_graph_reset(g);
-        assert_null(lab_attention_packed(g, p.q, p.k, p.v, p.cu_q, p.cu_k, &options[i].opts));
-        expect_refusal(g, options[i].status, options[i].word);
-    }
-    const int64_t lengths[][SEQUENCES + 1] = {{1, 3, 3, 8, 10}, {0, 3, 3, 8, 9}, {0, 4, 3, 8, 10}};
-    for (int i = 0; i < 3; i++) {
-        lab_tensor *cu = leaf_of_integers(1, (int64_t[]){SEQUENCES + 1}, lengths[i]);
-        lab_graph_reset(g);
-        assert_null(lab_attention_packed(g, p.q, p.k, p.v, cu, p.cu_k, NULL));
-        expect_refusal(g, LAB_ERR_RANGE, "cu_q");
-        lab_tensor_destroy(&cu);
-    }
-    lab_graph_reset(g);
-    assert_null(lab_attention_packed(g, p.q, p.k, p.v, p.cu_q, numbers, NULL));
-    assert_int_equal(lab_graph_status(g), LAB_ERR_RANGE);
-    lab_graph_reset(g);
-    assert_null(lab_attention_packed(g, p.q, p.k, p.v, NULL, p.cu_k, NULL));
-    expect_refusal(g, LAB_ERR_ARGUMENT, "cu_q");
-    lab_graph_destroy(&g);
-    packed_free(&p);
-    lab_tensor_destroy(&mask);
-    lab_tensor_destroy(&numbers);
-    lab_tensor_destroy(&bias);
 }
 
 /* ---- Paths and checkpoints ------------------------------------------------------------------------------------------- */
@@ -495,14 +391,14 @@ int main(void)
         cmocka_unit_test(lse_and_output_share_their_gradient),
         cmocka_unit_test(statistics_survive_saturation),
         cmocka_unit_test(statistics_are_zero_where_every_row_is_empty),
+        cmocka_unit_test(statistics_show_a_row_of_nan),
+        cmocka_unit_test(statistics_leave_the_sink_out),
         cmocka_unit_test(dropout_mask_is_philox_of_its_place),
+        cmocka_unit_test(a_draw_of_just_p_is_kept),
         cmocka_unit_test(dropout_keeps_its_share),
         cmocka_unit_test(dropout_scales_what_it_keeps),
+        cmocka_unit_test(dropout_is_the_same_in_both_precisions_and_for_any_threads),
         cmocka_unit_test(wrong_dropout_masks_are_named),
-        cmocka_unit_test(packed_is_attention_on_each_alone),
-        cmocka_unit_test(packed_has_right_gradients),
-        cmocka_unit_test(no_sequences_give_an_empty_result),
-        cmocka_unit_test(wrong_packed_calls_are_named),
         cmocka_unit_test(fused_path_is_refused_until_it_exists),
         cmocka_unit_test(only_the_result_leaves_a_checkpoint),
     };

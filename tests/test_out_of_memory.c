@@ -233,6 +233,19 @@ static lab_status attending_with_everything(const void *what)
     return status;
 }
 
+/* Scores so large that each result is an allocation of its own: a call that fails half-way leaves no output set. */
+static lab_status attending_to_many_keys(const void *what)
+{
+    (void)what;
+    lab_graph *g = lab_graph_create(NULL);
+    lab_tensor *x = lab_full(g, LAB_F32, 3, (int64_t[]){1, 600, 1}, 1), *lse, *probs;
+    lab_tensor *y = lab_attention(g, x, x, x, &(lab_attention_opts){.dropout = 0.5, .lse = &lse, .probs = &probs});
+    lab_status status = lab_graph_status(g);
+    assert_true(status == LAB_OK ? y && lse && probs : !y && !lse && !probs);
+    lab_graph_destroy(&g);
+    return status;
+}
+
 static lab_status attending_to_packed_sequences(const void *what)
 {
     (void)what;
@@ -370,6 +383,7 @@ static void attention_survives_the_failure_of_any_allocation(void **state)
     (void)state;
     starve("lab_attention", attending, NULL);
     starve("lab_attention, every option", attending_with_everything, NULL);
+    starve("lab_attention, large scores", attending_to_many_keys, NULL);
     starve("lab_attention_packed", attending_to_packed_sequences, NULL);
 }
 
