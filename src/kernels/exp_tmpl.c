@@ -7,6 +7,10 @@
  * far outside r is nonsense and could overflow. NaN passes through every step.
  */
 
+typedef struct FN(exp_split) {
+    vec rest, power;
+} FN(exp_split);
+
 /* n, in the form that scaling by 2^n wants it: as a number where the processor scales by itself, else as the bits of
  * POWER_BASE + n, in whose low bits stands 2 * bias + n. */
 #ifdef LEVEL_HAS_SCALE
@@ -24,6 +28,11 @@ ALWAYS_INLINE vec FN(power_value)(vec power)
 ALWAYS_INLINE vec FN(scale)(vec x, vec power)
 {
     return FN(vec_scale)(x, power);
+}
+
+ALWAYS_INLINE vec FN(join_exp)(FN(exp_split) e)
+{
+    return FN(vec_scale)(1 + e.rest, e.power);
 }
 
 ALWAYS_INLINE vec FN(power_factor)(vec power)
@@ -51,6 +60,14 @@ ALWAYS_INLINE vec FN(scale)(vec x, vec power)
     return x * (vec)(half << MANTISSA) * (vec)((both - half) << MANTISSA);
 }
 
+/* (1 + rest) * 2^n; the first product is exact. */
+ALWAYS_INLINE vec FN(join_exp)(FN(exp_split) e)
+{
+    bits both = (bits)e.power, half = both >> 1;
+    vec factor = (vec)(half << MANTISSA);
+    return FN(vec_fma)(e.rest, factor, factor) * (vec)((both - half) << MANTISSA);
+}
+
 /* 2^n for -bias < n <= bias. */
 ALWAYS_INLINE vec FN(power_factor)(vec power)
 {
@@ -59,16 +76,16 @@ ALWAYS_INLINE vec FN(power_factor)(vec power)
 
 #endif
 
-typedef struct FN(exp_split) {
-    vec rest, power;
-} FN(exp_split);
-
+/* Even and odd powers apart, two chains of half the length. */
 ALWAYS_INLINE vec FN(polynomial)(vec x, int degree, const real *coefficients)
 {
-    vec sum = FN(broadcast)(coefficients[degree]);
-    for (int i = degree - 1; i >= 0; i--)
-        sum = FN(vec_fma)(sum, x, FN(broadcast)(coefficients[i]));
-    return sum;
+    vec square = x * x, last = FN(broadcast)(coefficients[degree]), other = FN(broadcast)(coefficients[degree - 1]);
+    for (int i = degree - 2; i >= 0; i--) {
+        vec next = FN(vec_fma)(last, square, FN(broadcast)(coefficients[i]));
+        last = other;
+        other = next;
+    }
+    return FN(vec_fma)(last, x, other);
 }
 
 /* e^r - 1 for |r| <= 0.35. */
@@ -93,11 +110,6 @@ ALWAYS_INLINE FN(exp_split) FN(split_exp_of_sum)(vec x, vec more)
     vec r = FN(vec_fma)(n, FN(broadcast)(-FN(ln2_high)), x);
     r += FN(vec_fma)(n, FN(broadcast)(-FN(ln2_low)), more);
     return (FN(exp_split)){FN(exp_rest)(r), power};
-}
-
-ALWAYS_INLINE vec FN(join_exp)(FN(exp_split) e)
-{
-    return FN(scale)(1 + e.rest, e.power);
 }
 
 /* e^x for x <= 0: the exp of softmax. */
@@ -129,10 +141,9 @@ ALWAYS_INLINE vec FN(tanh)(vec x, vec unused)
 ALWAYS_INLINE vec FN(times_logistic)(vec x, vec low, FN(exp_split) e)
 {
     mask negative = x < 0;
-    vec grown = 1 + e.rest;
-    vec top = FN(select)(negative, low * grown, x);
+    vec top = FN(select)(negative, FN(vec_fma)(low, e.rest, low), x);
     vec power = FN(select)(negative, e.power, FN(power_of)(FN(broadcast)(0)));
-    return FN(scale)(top / (1 + FN(scale)(grown, e.power)), power);
+    return FN(scale)(top / (1 + FN(join_exp)(e)), power);
 }
 
 ALWAYS_INLINE vec FN(sigmoid)(vec x, vec unused)

@@ -24,7 +24,7 @@
 #define LANES FN(LANES)
 
 /* Columns that are summed, or brought into a buffer, at once; doubles in a vector; columns of one step of a sum. */
-enum { BLOCK = 512, WIDE = LANES_f64, GROUP = 4 * WIDE };
+enum { BLOCK = 1024, WIDE = LANES_f64, GROUP = 4 * WIDE };
 
 typedef real FN(vec_any) __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
 typedef int8_t FN(bytes) __attribute__((vector_size(LANES)));
@@ -42,6 +42,8 @@ typedef int8_t FN(bytes) __attribute__((vector_size(LANES)));
 #include "reduce_tmpl.c"
 
 #include "softmax_tmpl.c"
+
+#include "tile_tmpl.c"
 
 #include "peak_tmpl.c"
 
@@ -93,5 +95,6 @@ const kernel_part PART(LEVEL, TYPE) = {
             .softmax_backward = FN(softmax_backward),
             .log_softmax_backward = FN(log_softmax_backward),
         },
+    .tile = FN(tile),
     .fma_peak = FN(fma_peak),
 };

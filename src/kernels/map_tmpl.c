@@ -11,8 +11,15 @@ typedef mask (*FN(function_compare))(vec a, vec b);
 ALWAYS_INLINE void FN(map1_dense)(int64_t n, real *y, const real *x, FN(function1) f, vec parameter)
 {
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
+    for (; i + 2 * LANES <= n; i += 2 * LANES) { /* two at a time, side by side, before either is stored */
+        vec y0 = f(FN(load)(x + i), parameter), y1 = f(FN(load)(x + i + LANES), parameter);
+        FN(store)(y + i, y0);
+        FN(store)(y + i + LANES, y1);
+    }
+    if (i + LANES <= n) {
         FN(store)(y + i, f(FN(load)(x + i), parameter));
+        i += LANES;
+    }
     if (i < n)
         FN(vec_store_part)(y + i, n - i, f(FN(vec_load_part)(x + i, n - i, FN(broadcast)(1)), parameter));
 }

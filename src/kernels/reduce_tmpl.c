@@ -32,9 +32,8 @@ static inline const real *FN(block_of)(const real *x, int64_t stride, int64_t i,
     return buffer;
 }
 
-static inline double FN(sum_lanes)(vec_f64 a, vec_f64 b, vec_f64 c, vec_f64 d)
+static inline double FN(sum_lanes)(vec_f64 v)
 {
-    vec_f64 v = (a + b) + (c + d);
     double lanes[WIDE];
     memcpy(lanes, &v, sizeof lanes);
     for (int half = WIDE / 2; half > 0; half /= 2)
@@ -74,7 +73,7 @@ static inline double FN(sum_block)(int64_t n, const real *x)
         memcpy(rest, x + i, (size_t)(n - i) * sizeof *x);
         FN(sum_group)(&s, rest);
     }
-    return FN(sum_lanes)(s.a, s.b, s.c, s.d);
+    return FN(sum_lanes)((s.a + s.b) + (s.c + s.d));
 }
 
 static inline double FN(dot_block)(int64_t n, const real *x, const real *y)
@@ -89,7 +88,7 @@ static inline double FN(dot_block)(int64_t n, const real *x, const real *y)
         memcpy(rest_y, y + i, (size_t)(n - i) * sizeof *y);
         FN(dot_group)(&s, rest_x, rest_y);
     }
-    return FN(sum_lanes)(s.a, s.b, s.c, s.d);
+    return FN(sum_lanes)((s.a + s.b) + (s.c + s.d));
 }
 
 static double FN(sum)(int64_t n, const void *x, int64_t x_stride)
@@ -138,11 +137,12 @@ ALWAYS_INLINE vec FN(max_block)(int64_t n, const real *x, vec so_far, mask *any_
 
 static inline real FN(max_lane)(vec v)
 {
-    real largest = v[0];
-    for (int i = 1; i < LANES; i++)
-        if (v[i] > largest)
-            largest = v[i];
-    return largest;
+    real lanes[LANES];
+    FN(store)(lanes, v);
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            lanes[i] = lanes[i] > lanes[i + half] ? lanes[i] : lanes[i + half];
+    return lanes[0];
 }
 
 /* The largest number of a row, and whether there is a NaN (the maximum then is anything). */

@@ -8,11 +8,12 @@
 
 static inline double FN(sum_pair)(vec a, vec b)
 {
-    vec v = a + b;
-    double sum = 0;
-    for (int i = 0; i < LANES; i++)
-        sum += (double)v[i];
-    return sum;
+    real lanes[LANES];
+    FN(store)(lanes, a + b);
+    vec_f64 sum = {0};
+    for (int i = 0; i < LANES; i += WIDE)
+        sum += FN(load_wide)(lanes + i);
+    return FN(sum_lanes)(sum);
 }
 
 /* At most LANES elements: y = e^(x - shift) where y is asked for; gives them, 0 in the lanes beyond. */
@@ -30,13 +31,20 @@ ALWAYS_INLINE vec FN(exp_part)(int64_t n, real *y, const real *x, real shift, bo
     return e;
 }
 
+/* Two vectors at a time, loaded before either is stored: their long chains of operations run side by side. */
 ALWAYS_INLINE double FN(exp_block)(int64_t n, real *y, const real *x, real shift, bool wants_y)
 {
     vec a = {0}, b = {0};
     int64_t i = 0;
     for (; i + 2 * LANES <= n; i += 2 * LANES) {
-        a += FN(exp_part)(LANES, y + i, x + i, shift, wants_y);
-        b += FN(exp_part)(LANES, y + i + LANES, x + i + LANES, shift, wants_y);
+        vec x0 = FN(load)(x + i) - shift, x1 = FN(load)(x + i + LANES) - shift;
+        vec e0 = FN(exp_below)(x0), e1 = FN(exp_below)(x1);
+        if (wants_y) {
+            FN(store)(y + i, e0);
+            FN(store)(y + i + LANES, e1);
+        }
+        a += e0;
+        b += e1;
     }
     if (i < n)
         a += FN(exp_part)(n - i, y + i, x + i, shift, wants_y);
