@@ -64,6 +64,8 @@ static void fill_from(kernel_table *t, kernel_type type, const kernel_part *part
             t->compare[type][i] = part->compare[i];
     if (part->row.sum)
         t->row[type] = part->row;
+    if (part->tile)
+        t->tile[type] = part->tile;
 }
 
 static const kernel_table *best_table(void)

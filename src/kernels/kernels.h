@@ -1,4 +1,4 @@
-/* kernels.h - the table of row kernels, and how a level of it is chosen.
+/* kernels.h - the table of row kernels and the tile product, and how a level of it is chosen.
  *
  * A kernel works on one row: a length, pointers, strides in elements. It allocates nothing, reports nothing, and
  * knows no tensor. Two rules hold for all of them, because results must not depend on tiling or threads:
@@ -87,6 +87,17 @@ typedef struct kernel_row_fns {
                                  const void *dy, int64_t dy_stride, bool add);
 } kernel_row_fns;
 
+/* C = A B, or C += A B: the product of tiles that live in cache. A is m x k with any strides (A^T is the same with the
+ * two exchanged), the rows of B, k x n, and of C, m x n, are dense and b_row, c_row apart. Sizes from 0; C overlaps
+ * neither A nor B; nothing beside the three is read or written.
+ *
+ * Each element has one accumulator, which starts at 0, or at C's element when adding, and k ascends. So its bits depend
+ * on its row of A, its column of B and what it is added to alone: not on m, n, strides, or its place in C; and
+ * products over k = 0..p and then, added, over p..q have the bits of one product over 0..q. (Where there are several
+ * NaNs to choose from, which of them comes out is not said.) */
+typedef void (*kernel_tile_fn)(int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row, int64_t a_column,
+                               const void *b, int64_t b_row, void *c, int64_t c_row, bool add);
+
 typedef struct kernel_table {
     const char *level; /* "plain", "avx2", "avx512", "neon" */
     int vector_bits;
@@ -94,6 +105,7 @@ typedef struct kernel_table {
     kernel_binary_fn binary[KERNEL_TYPES][KERNEL_BINARY_COUNT];
     kernel_compare_fn compare[KERNEL_TYPES][KERNEL_COMPARE_COUNT];
     kernel_row_fns row[KERNEL_TYPES];
+    kernel_tile_fn tile[KERNEL_TYPES];
 } kernel_table;
 
 /* The table in use. Chosen once by processor, and by the environment variable LAB_KERNELS if it names a level this

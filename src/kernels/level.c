@@ -43,6 +43,8 @@ typedef int8_t FN(bytes) __attribute__((vector_size(LANES)));
 
 #include "softmax_tmpl.c"
 
+#include "tile_tmpl.c"
+
 #include "peak_tmpl.c"
 
 #define PART_OF(level, type) lab__kernel_##level##_##type
@@ -93,5 +95,6 @@ const kernel_part PART(LEVEL, TYPE) = {
             .softmax_backward = FN(softmax_backward),
             .log_softmax_backward = FN(log_softmax_backward),
         },
+    .tile = FN(tile),
     .fma_peak = FN(fma_peak),
 };

@@ -10,6 +10,7 @@ typedef struct kernel_part {
     kernel_binary_fn binary[KERNEL_BINARY_COUNT];
     kernel_compare_fn compare[KERNEL_COMPARE_COUNT];
     kernel_row_fns row;
+    kernel_tile_fn tile;
     double (*fma_peak)(double seconds);
 } kernel_part;
 

@@ -1,0 +1,158 @@
+/* tile_tmpl.c - C (+)= A B on tiles that live in cache: the product of fused kernels and of batch-invariant graphs.
+ *
+ * A block of rows x vectors of C stays in registers while k ascends, and every element has one accumulator, which
+ * starts at 0, or at C's element where the product is added. So
+ *
+ *   - an element's bits depend on its row of A, its column of B and what it is added to; not on m, n, or its place;
+ *   - a sum may go on where it stopped: products over k = 0..p and then, added, over p..q have the bits of one over
+ *     0..q. Whoever cuts k into ascending pieces changes nothing.
+ *
+ * Blocks go along the rows of C: down its columns, which are often a power of two apart, a cache keeps few lines.
+ */
+
+/* TILE_ROWS x TILE_VECTORS accumulators, TILE_VECTORS of B and one of A: of 32 registers, or of 16. */
+#if VECTOR_BYTES == 64 || defined(__aarch64__)
+enum { TILE_ROWS = 6, TILE_VECTORS = 4 };
+#else
+enum { TILE_ROWS = 6, TILE_VECTORS = 2 };
+#endif
+
+/* The steps that a block's upper half ends with before the lower half does: its stores go out between multiplications.
+ * All stores of a block at its end cost 20 cycles, so cut they cost 6 (Zen 3). */
+enum { TILE_LAST = 4 };
+
+/* Matrices, from some element on: any strides, rows to read, rows to write. */
+typedef struct FN(strided) {
+    const real *at;
+    int64_t row, column;
+} FN(strided);
+
+typedef struct FN(rows) {
+    const real *at;
+    int64_t row;
+} FN(rows);
+
+typedef struct FN(result) {
+    real *at;
+    int64_t row;
+    bool add;
+} FN(result);
+
+/* A vector of B or C; only its first `lanes` lanes are there, where that is not 0. */
+ALWAYS_INLINE vec FN(tile_load)(const real *x, int64_t lanes)
+{
+    return lanes ? FN(vec_load_part)(x, lanes, (vec){0}) : FN(load)(x);
+}
+
+ALWAYS_INLINE void FN(tile_store)(int first, int end, int vectors, int64_t lanes, FN(result) c, vec sum[][TILE_VECTORS])
+{
+    for (int i = first; i < end; i++)
+        for (int j = 0; j < vectors; j++)
+            if (lanes)
+                FN(vec_store_part)(c.at + i * c.row + j * LANES, lanes, sum[i][j]);
+            else
+                FN(store)(c.at + i * c.row + j * LANES, sum[i][j]);
+}
+
+/* sum += A B in rows first..end of a block. Rows and vectors are constants wherever this is inlined. */
+ALWAYS_INLINE void FN(tile_steps)(int first, int end, int vectors, int64_t lanes, int64_t depth, FN(strided) a,
+                                  FN(rows) b, vec sum[][TILE_VECTORS])
+{
+    vec right[TILE_VECTORS];
+    for (; depth > 0; depth--, a.at += a.column, b.at += b.row) {
+        for (int j = 0; j < vectors; j++)
+            right[j] = FN(tile_load)(b.at + j * LANES, lanes);
+        for (int i = first; i < end; i++) {
+            vec left = FN(broadcast)(a.at[i * a.row]);
+            for (int j = 0; j < vectors; j++)
+                sum[i][j] = FN(vec_fma)(left, right[j], sum[i][j]);
+        }
+    }
+}
+
+ALWAYS_INLINE void FN(tile_block)(int rows, int vectors, int64_t lanes, int64_t depth, FN(strided) a, FN(rows) b,
+                                  FN(result) c)
+{
+    vec sum[TILE_ROWS][TILE_VECTORS];
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < vectors; j++)
+            sum[i][j] = c.add ? FN(tile_load)(c.at + i * c.row + j * LANES, lanes) : (vec){0};
+    const int half = rows / 2;
+    int64_t last = depth < TILE_LAST ? depth : TILE_LAST, most = depth - last;
+    FN(tile_steps)(0, rows, vectors, lanes, most, a, b, sum);
+    a.at += most * a.column;
+    b.at += most * b.row;
+    FN(tile_steps)(0, half, vectors, lanes, last, a, b, sum);
+    FN(tile_store)(0, half, vectors, lanes, c, sum);
+    FN(tile_steps)(half, rows, vectors, lanes, last, a, b, sum);
+    FN(tile_store)(half, rows, vectors, lanes, c, sum);
+}
+
+/* The blocks along `rows` rows of C. */
+ALWAYS_INLINE void FN(tile_along)(int rows, int vectors, int64_t lanes, int64_t blocks, int64_t depth, FN(strided) a,
+                                  FN(rows) b, FN(result) c)
+{
+    for (; blocks > 0; blocks--, b.at += vectors * LANES, c.at += vectors * LANES)
+        FN(tile_block)(rows, vectors, lanes, depth, a, b, c);
+}
+
+/* All rows of columns that are `blocks` blocks wide. */
+ALWAYS_INLINE void FN(tile_columns)(int64_t m, int vectors, int64_t lanes, int64_t blocks, int64_t depth, FN(strided) a,
+                                    FN(rows) b, FN(result) c)
+{
+    for (; m >= TILE_ROWS; m -= TILE_ROWS, a.at += TILE_ROWS * a.row, c.at += TILE_ROWS * c.row)
+        FN(tile_along)(TILE_ROWS, vectors, lanes, blocks, depth, a, b, c);
+    switch (m) {
+    case 5:
+        FN(tile_along)(5, vectors, lanes, blocks, depth, a, b, c);
+        break;
+    case 4:
+        FN(tile_along)(4, vectors, lanes, blocks, depth, a, b, c);
+        break;
+    case 3:
+        FN(tile_along)(3, vectors, lanes, blocks, depth, a, b, c);
+        break;
+    case 2:
+        FN(tile_along)(2, vectors, lanes, blocks, depth, a, b, c);
+        break;
+    case 1:
+        FN(tile_along)(1, vectors, lanes, blocks, depth, a, b, c);
+        break;
+    default:
+        break;
+    }
+}
+
+static void FN(tile_wide)(int64_t m, int64_t blocks, int64_t depth, FN(strided) a, FN(rows) b, FN(result) c)
+{
+    FN(tile_columns)(m, TILE_VECTORS, 0, blocks, depth, a, b, c);
+}
+
+static void FN(tile_narrow)(int64_t m, int64_t blocks, int64_t depth, FN(strided) a, FN(rows) b, FN(result) c)
+{
+    FN(tile_columns)(m, 1, 0, blocks, depth, a, b, c);
+}
+
+static void FN(tile_part)(int64_t m, int64_t lanes, int64_t depth, FN(strided) a, FN(rows) b, FN(result) c)
+{
+    FN(tile_columns)(m, 1, lanes, 1, depth, a, b, c);
+}
+
+static void FN(tile)(int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row, int64_t a_column, const void *b,
+                     int64_t b_row, void *c, int64_t c_row, bool add)
+{
+    const FN(strided) left = {a, a_row, a_column};
+    FN(rows) right = {b, b_row};
+    FN(result) result = {c, c_row, add};
+    const int64_t wide = n / (TILE_VECTORS * LANES), behind = n - wide * TILE_VECTORS * LANES;
+    if (wide > 0)
+        FN(tile_wide)(m, wide, k, left, right, result);
+    right.at += n - behind;
+    result.at += n - behind;
+    if (behind / LANES > 0)
+        FN(tile_narrow)(m, behind / LANES, k, left, right, result);
+    right.at += behind / LANES * LANES;
+    result.at += behind / LANES * LANES;
+    if (behind % LANES > 0)
+        FN(tile_part)(m, behind % LANES, k, left, right, result);
+}
