@@ -81,12 +81,14 @@ typedef struct bench_anchors {
     double clock_ghz;
     double fma_gflops[BENCH_TYPES];
     double gemm_gflops[BENCH_TYPES]; /* 768 x 768 x 768, by cblas itself */
+    double tile_gflops[BENCH_TYPES]; /* the library's tile product, the slowest of three shapes (bench_machine.c) */
     int pipes[BENCH_TYPES];          /* how many fused multiply-adds a cycle explain the peak best */
     double of_formula[BENCH_TYPES];  /* peak / (clock x lanes x 2 x pipes); 1 within 3 % if all is well */
 } bench_anchors;
 
-/* The cases that belong into every run: the clock, and FMA peak and gemm in both precisions. Returns how many. */
-enum { BENCH_ANCHOR_CASES = 5 };
+/* The cases that belong into every run: the clock, and FMA peak, gemm and tile product in both precisions. Returns how
+ * many. */
+enum { BENCH_ANCHOR_CASES = 7 };
 int bench_anchor_cases(bench_case **cases);
 /* What they found, once they have run. */
 void bench_anchors_read(bench_anchors *anchors);

@@ -30,7 +30,7 @@ typedef struct anchor {
     bench_case timed;
 } anchor;
 
-static anchor clock_anchor, peak_anchors[BENCH_TYPES], gemm_anchors[BENCH_TYPES];
+static anchor clock_anchor, peak_anchors[BENCH_TYPES], gemm_anchors[BENCH_TYPES], tile_anchors[BENCH_TYPES];
 
 /* Seconds per cycle: additions of registers, each of which waits for the one before. */
 static double time_cycle(void)
@@ -93,18 +93,56 @@ static double sample_gemm(void *context)
     return seconds;
 }
 
+/* m, n, k of tiles as attention has them. */
+static const int64_t tile_shapes[][3] = {{48, 256, 64}, {48, 64, 256}, {48, 384, 16}};
+enum { TILE_SHAPES = sizeof tile_shapes / sizeof tile_shapes[0], TILE_NUMBERS = 1 << 16, TILE_REPEATS = 100 };
+
+/* Seconds per operation of one shape. */
+static double time_tile(const anchor *self, const int64_t *shape)
+{
+    int64_t m = shape[0], n = shape[1], k = shape[2], size = self->type == KERNEL_F64 ? sizeof(double) : sizeof(float);
+    kernel_tile_fn tile = lab__kernels()->tile[self->type];
+    char *a = self->memory, *b = a + m * k * size, *c = b + k * n * size;
+    double start = bench_now();
+    for (int i = 0; i < TILE_REPEATS; i++)
+        tile(m, n, k, a, k, 1, b, n, c, n, false);
+    return (bench_now() - start) / (2.0 * (double)(m * n * k) * TILE_REPEATS);
+}
+
+/* Seconds per operation of the slowest shape. */
+static double sample_tile(void *context)
+{
+    anchor *self = context;
+    if (!self->memory) {
+        self->memory = aligned_alloc(64, TILE_NUMBERS * sizeof(double));
+        if (!self->memory)
+            return -1;
+        lab__kernel_normal(self->type, TILE_NUMBERS, self->memory, 1, 0, 0);
+    }
+    double slowest = 0;
+    for (int shape = 0; shape < TILE_SHAPES; shape++) {
+        double best = time_tile(self, tile_shapes[shape]);
+        for (int i = 1; i < SHORT_TRIES; i++)
+            best = fmin(best, time_tile(self, tile_shapes[shape]));
+        slowest = fmax(slowest, best);
+    }
+    return slowest;
+}
+
 int bench_anchor_cases(bench_case **cases)
 {
     int n = 0;
     clock_anchor.timed = (bench_case){.sample = sample_clock, .context = &clock_anchor};
     cases[n++] = &clock_anchor.timed;
     for (int type = 0; type < BENCH_TYPES; type++) {
-        anchor *peak = &peak_anchors[type], *gemm = &gemm_anchors[type];
-        peak->type = gemm->type = (kernel_type)type;
+        anchor *peak = &peak_anchors[type], *gemm = &gemm_anchors[type], *tile = &tile_anchors[type];
+        peak->type = gemm->type = tile->type = (kernel_type)type;
         peak->timed = (bench_case){.sample = sample_peak, .context = peak};
         gemm->timed = (bench_case){.sample = sample_gemm, .context = gemm};
         cases[n++] = &peak->timed;
         cases[n++] = &gemm->timed;
+        tile->timed = (bench_case){.sample = sample_tile, .context = tile};
+        cases[n++] = &tile->timed;
     }
     return n;
 }
@@ -122,6 +160,7 @@ void bench_anchors_read(bench_anchors *anchors)
     for (int type = 0; type < BENCH_TYPES; type++) {
         anchors->fma_gflops[type] = per_second(&peak_anchors[type], 1e-9);
         anchors->gemm_gflops[type] = per_second(&gemm_anchors[type], 2e-9 * n * n * n);
+        anchors->tile_gflops[type] = per_second(&tile_anchors[type], 1e-9);
         int lanes = lab__kernels()->vector_bits / (type == KERNEL_F64 ? 64 : 32);
         double one_pipe = anchors->clock_ghz * lanes * 2;
         double pipes = one_pipe > 0 ? round(anchors->fma_gflops[type] / one_pipe) : 0;
@@ -129,6 +168,8 @@ void bench_anchors_read(bench_anchors *anchors)
         anchors->of_formula[type] = one_pipe > 0 ? anchors->fma_gflops[type] / (one_pipe * anchors->pipes[type]) : 0;
         free(gemm_anchors[type].memory);
         gemm_anchors[type].memory = NULL;
+        free(tile_anchors[type].memory);
+        tile_anchors[type].memory = NULL;
     }
 }
 
@@ -168,9 +209,10 @@ static void print_anchors(FILE *out, const bench_anchors *anchors, int type)
 {
     double peak = anchors->fma_gflops[type], error = fabs(anchors->of_formula[type] - 1);
     int lanes = lab__kernels()->vector_bits / (type == KERNEL_F64 ? 64 : 32);
-    fprintf(out, "%s, one thread: FMA peak %.1f GF/s, %s %d^3 %.1f GF/s (%.0f %%)\n", type_names[type], peak,
-            gemm_names[type], (int)GEMM_SIZE, anchors->gemm_gflops[type],
-            peak > 0 ? 100 * anchors->gemm_gflops[type] / peak : 0);
+    double of_peak = peak > 0 ? 100 / peak : 0;
+    fprintf(out, "%s, one thread: FMA peak %.1f GF/s, tile product %.1f (%.0f %%), %s %d^3 %.1f GF/s (%.0f %%)\n",
+            type_names[type], peak, anchors->tile_gflops[type], of_peak * anchors->tile_gflops[type], gemm_names[type],
+            (int)GEMM_SIZE, anchors->gemm_gflops[type], of_peak * anchors->gemm_gflops[type]);
     fprintf(out, "    the peak is %.1f %% of %.2f GHz x %d lanes x 2 x %d pipe%s%s\n", 100 * anchors->of_formula[type],
             anchors->clock_ghz, lanes, anchors->pipes[type], anchors->pipes[type] == 1 ? "" : "s",
             error <= 0.03 ? "" : ": MORE THAN 3 % APART, so shares of the peak are not to be trusted in this run");
@@ -198,9 +240,9 @@ json_t *bench_anchors_json(const bench_anchors *anchors)
 {
     json_t *result = json_object();
     for (int type = 0; result && type < BENCH_TYPES; type++) {
-        /* tile_gflops is null until the library has a tile product of its own */
-        json_t *of_type = json_pack("{s:o, s:o, s:n}", "fma_gflops", bench_json_number(anchors->fma_gflops[type]),
-                                    "gemm_gflops", bench_json_number(anchors->gemm_gflops[type]), "tile_gflops");
+        json_t *of_type = json_pack("{s:o, s:o, s:o}", "fma_gflops", bench_json_number(anchors->fma_gflops[type]),
+                                    "gemm_gflops", bench_json_number(anchors->gemm_gflops[type]), "tile_gflops",
+                                    bench_json_number(anchors->tile_gflops[type]));
         json_object_set_new(result, type_names[type], of_type);
     }
     return result;
