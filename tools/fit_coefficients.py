@@ -99,13 +99,18 @@ def tail(t):
     return mp.erfc(t / mp.sqrt(2)) / 2 * mp.exp(t * t / 2)
 
 
-def show_tail(degree, k, t_max, wide):
-    def of_u(u):
-        t = k * (1 + u) / (1 - u)
-        return tail(t) * (t + k)
+def show_tail(degree, t_max, wide):
+    """What is approximated all but stays the same, so that neither u's rounding nor that of the sums matters much."""
+    def t_of_u(u):
+        return (8 + 4 * u) / (1 - u)
 
-    show('tail_polynomial', f'(t + {k}) Phi(-t) exp(t^2/2) in u = (t - {k}) / (t + {k}), 0 <= t <= {t_max}, relative',
-         of_u, lambda u: 1 / of_u(u), degree, -1, mp.mpf(t_max - k) / (t_max + k), wide)
+    def of_u(u):
+        return tail(t_of_u(u)) * (t_of_u(u) + mp.mpf(13) / 16)
+
+    low, high = ((t - 8) / (t + 4) for t in (mp.mpf(7) / 10, mp.mpf(t_max)))
+    show('tail_polynomial',
+         f'(t + 13/16) Phi(-t) exp(t^2/2) in u = (t - 8) / (t + 4), 0.7 <= t <= {t_max}, relative',
+         of_u, lambda u: 1 / of_u(u), degree, low, high, wide)
 
 
 def show_pair(name, about, value, wide):
@@ -129,7 +134,7 @@ def main():
              lambda r: abs(r) ** 3 + mp.mpf('1e-6'), 8 if wide else 3, -0.35, 0.35, wide, [0.5])
         show('erf_polynomial', 'erf(z) / z - 1 in z^2, z <= 0.75', erf_rest, lambda s: mp.mpf(1),
              11 if wide else 5, 0, 0.5625, wide)
-        show_tail(22 if wide else 9, 4, 40 if wide else 16, wide)
+        show_tail(20 if wide else 8, 40 if wide else 16, wide)
     slope = 2 * mp.sqrt(2 / mp.pi)
     for wide in (False, True):
         show_pair('gelu_linear', '2 sqrt(2/pi)', slope, wide)

@@ -14,10 +14,10 @@ static const float erf_polynomial_f32[] = {
     0x1.06eba8p-3f, -0x1.81273ap-2f, 0x1.ce2af4p-4f, -0x1.b7abf8p-6f, 0x1.4f47e8p-8f, -0x1.6279cp-11f,
 };
 
-/* (t + 4) Phi(-t) exp(t^2/2) in u = (t - 4) / (t + 4), 0 <= t <= 16, relative: within 2^-24.97. */
+/* (t + 13/16) Phi(-t) exp(t^2/2) in u = (t - 8) / (t + 4), 0.7 <= t <= 16, relative: within 2^-25.33. */
 static const float tail_polynomial_f32[] = {
-    0x1.82b4bcp-1f,  -0x1.373e38p-1f, 0x1.8c6da2p-2f,  -0x1.7e005p-3f,  0x1.eed1c4p-5f,
-    -0x1.ecf56cp-8f, -0x1.cb8488p-9f, 0x1.9a9b3cp-10f, 0x1.5da90ap-13f, -0x1.218fccp-13f,
+    0x1.bb4828p-2f,  -0x1.4fe25cp-5f, 0x1.8e7d36p-8f,  0x1.69293ep-9f,  -0x1.682fdap-9f,
+    0x1.4d7b54p-10f, -0x1.7c563p-12f, 0x1.39956ap-14f, 0x1.acc05cp-16f,
 };
 
 /* (e^r - 1 - r) / r^2, |r| <= 0.35, error times r^2: within 2^-57.13. */
@@ -41,14 +41,14 @@ static const double erf_polynomial_f64[] = {
     0x1.b9daef9c333ebp-20, -0x1.5ec157bc02b12p-23, 0x1.ef47637fa286ap-27, -0x1.0544aff3d1452p-30,
 };
 
-/* (t + 4) Phi(-t) exp(t^2/2) in u = (t - 4) / (t + 4), 0 <= t <= 40, relative: within 2^-53.61. */
+/* (t + 13/16) Phi(-t) exp(t^2/2) in u = (t - 8) / (t + 4), 0.7 <= t <= 40, relative: within 2^-55.8. */
 static const double tail_polynomial_f64[] = {
-    0x1.82b4bb8c94dcep-1,  -0x1.373e3a893c28ap-1,  0x1.8c6dbf2cfc30cp-2,   -0x1.7dff2bff6844dp-3,
-    0x1.eec4cc3e43c57p-5,  -0x1.ee27610449a5cp-8,  -0x1.c81719c8cebb4p-9,  0x1.ab825fb48244ep-10,
-    0x1.17a4a5a60f334p-13, -0x1.e4a422b69fdep-13,  -0x1.001097bc867abp-19, 0x1.26d077a7a3565p-15,
-    0x1.7fd43b22b162p-21,  -0x1.8d4b098de7735p-18, -0x1.4fa1d4e5eb4bep-21, 0x1.125dece157bd7p-20,
-    0x1.1b95fe9102cf7p-22, -0x1.50ec12918c2fbp-23, -0x1.4bbb0b026ed02p-24, 0x1.17ae4fdad5cf9p-26,
-    0x1.f8772d37f8c73p-27, -0x1.ba6aa767f40f6p-32, -0x1.50eb851cbc3f6p-30,
+    0x1.bb4827c81f02bp-2,   -0x1.4fe261dfe62c5p-5,  0x1.8e78e989fe368p-8,   0x1.692ad6c5912dcp-9,
+    -0x1.67c4ff98aa7c9p-9,  0x1.4e73d677448f6p-10,  -0x1.853440cbea32ep-12, 0x1.bae7583b41bap-15,
+    0x1.f7f18f2901e95p-18,  -0x1.5e5d806972282p-18, 0x1.0d32e5eb82255p-21,  0x1.57ea7a27400b1p-22,
+    -0x1.714214bd52ec9p-24, -0x1.42f11b56839d9p-26, 0x1.4f1854982447bp-27,  0x1.62b4b43dadb9bp-30,
+    -0x1.2f0ae4ed5381ap-30, -0x1.8075d07bf000cp-33, 0x1.f5eb389628017p-34,  0x1.8224a6f32adp-35,
+    0x1.4ebbda6142beep-38,
 };
 
 /* 2 sqrt(2/pi) */

@@ -4,29 +4,18 @@
  *
  *     Phi(-t) = e^(-t^2/2) T(t),   t >= 0,
  *
- * where T falls like 1/t: (t + 4) T(t) is a polynomial in u = (t - 4) / (t + 4). t^2 is taken apart into a part that
- * is exact and the rest, because an error of the exponent is a relative error of the result.
+ * where T falls like 1/t: (t + 13/16) T(t) is a polynomial P in u = (t - 8) / (t + 4) and nearly constant. t^2 is taken
+ * apart into a part that is exact and the rest, because an error of the exponent is a relative error of the result.
  */
 
-/* T(t) (t + 4). Its powers alternate in sign where u is near 1, so the largest are added one by one. */
-ALWAYS_INLINE vec FN(tail_of_u)(vec u)
-{
-    vec sum = FN(polynomial)(u, TAIL_DEGREE - 4, FN(tail_polynomial) + 4);
-    for (int i = 3; i >= 0; i--)
-        sum = FN(vec_fma)(sum, u, FN(broadcast)(FN(tail_polynomial)[i]));
-    return sum;
-}
-
-/* T(t) (1 + rest), 0 <= t <= tail_high. T(t) (t + 4) falls from 2 to 0.4, which would magnify the rounding errors of
- * t + 4 and of its inverse: they are carried along to the last operation. T' / T is about slope, within a quarter. */
+/* T(t) (1 + rest), 0.7 <= t <= tail_high. What t + 13/16 lost when it was rounded is put back at the end, where 9/4 of
+ * the tail stands for its inverse: P(u) is 0.4 to 0.47. */
 ALWAYS_INLINE vec FN(normal_tail)(vec t, vec rest)
 {
-    vec sum = t + 4, lost = t - (sum - 4), inverse = 1 / sum, error;
-    vec product = FN(vec_two_product)(sum, inverse, &error);
-    vec missing = (1 - product) - error, u = (sum - 8) * inverse;
-    vec tail = FN(tail_of_u)(FN(vec_fma)(u, missing, u)) * inverse;
-    vec slope = -inverse * ((real)0.309 + (real)11.5 * inverse);
-    vec more = FN(vec_fma)(lost, slope, missing);
+    vec u = FN(vec_fma)(FN(broadcast)(-12), 1 / (t + 4), FN(broadcast)(1));
+    vec sum = t + (real)0.8125, lost = (sum - (real)0.8125) - t;
+    vec tail = FN(polynomial)(u, TAIL_DEGREE, FN(tail_polynomial)) / sum;
+    vec more = lost * ((real)2.25 * tail);
     return FN(vec_fma)(tail, FN(vec_fma)(more, 1 + rest, rest), tail);
 }
 

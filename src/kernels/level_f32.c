@@ -8,7 +8,7 @@
 #define POWER_BASE (0x1.8p+23f + 2 * BIAS)
 #define UPPER_HALF -4096 /* of the mantissa: its square is exact */
 
-enum { EXP_DEGREE = 4, ERF_DEGREE = 5, TAIL_DEGREE = 9 };
+enum { EXP_DEGREE = 4, ERF_DEGREE = 5, TAIL_DEGREE = 8 };
 
 static const float log2_e_f32 = 0x1.715476p+0f, root_2_f32 = 0x1.6a09e6p+0f, root_half_f32 = 0x1.6a09e6p-1f;
 /* ln 2 in two parts; n times the first is exact. */

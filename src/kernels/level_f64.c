@@ -8,7 +8,7 @@
 #define POWER_BASE (0x1.8p+52 + 2 * BIAS)
 #define UPPER_HALF -134217728 /* of the mantissa: its square is exact */
 
-enum { EXP_DEGREE = 9, ERF_DEGREE = 11, TAIL_DEGREE = 22 };
+enum { EXP_DEGREE = 9, ERF_DEGREE = 11, TAIL_DEGREE = 20 };
 
 static const double log2_e_f64 = 0x1.71547652b82fep+0, root_2_f64 = 0x1.6a09e667f3bcdp+0,
                     root_half_f64 = 0x1.6a09e667f3bcdp-1;
