@@ -166,7 +166,7 @@ static void wrong_packed_calls_are_named(void **state)
     packed_case p = packed_make(&draws);
     lab_tensor *mask = leaf_of_bools(0, NULL, (bool[]){true}), *probs;
     lab_tensor *numbers = leaf_of_integers(1, (int64_t[]){3}, (int64_t[]){1, 1, 1});
-    lab_tensor *four = leaf_of_integers(1, (int64_t[]){4}, (int64_t[]){1, 0, 0, 1});
+    lab_tensor *four = leaf_of_integers(1, (int64_t[]){4}, (int64_t[]){0, 0, 0, 0}); /* given, though 0 */
     lab_tensor *fewer = leaf_of_integers(1, (int64_t[]){3}, (int64_t[]){0, 4, 11});
     lab_tensor *bias = leaf_drawn(&draws, LAB_F64, 0, NULL, 1);
     const struct {

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -168,6 +169,75 @@ static void the_functions_failure_is_the_graphs(void **state)
     lab_tensor_destroy(&x);
 }
 
+/* xs[0] e^xs[1], which reads its operands in the other order and leaves the third alone. */
+static lab_tensor *of_three(lab_graph *g, lab_tensor **xs, void *ctx)
+{
+    (void)ctx;
+    return lab_mul(g, lab_exp(g, xs[1]), xs[0]);
+}
+
+/* Each operand its own gradient; zeros to one that the function does not read, on memory that held something else. */
+static void every_operand_gets_its_own_gradient(void **state)
+{
+    (void)state;
+    lab_tensor *x[3], *grads[3];
+    for (int i = 0; i < 3; i++)
+        random_leaf(&x[i], 3, (uint64_t)i);
+    lab_graph *g = lab_graph_create(NULL);
+    for (int step = 0; step < 2; step++) {
+        lab_graph_reset(g);
+        lab_tensor *xs[3];
+        for (int i = 0; i < 3; i++)
+            xs[i] = lab_mul_scalar(g, x[i], 2);
+        lab_tensor *y = lab_checkpoint(g, of_three, 3, xs, NULL);
+        assert_int_equal(lab_grad(g, lab_sum_all(g, y), NULL, 3, x, grads, NULL), LAB_OK);
+        for (int i = 0; i < 9; i++) {
+            const double *a = lab_tensor_data(x[0]), *b = lab_tensor_data(x[1]);
+            double want[] = {2 * exp(2 * b[i]), 4 * a[i] * exp(2 * b[i]), 0};
+            for (int j = 0; j < 3; j++)
+                assert_true(fabs(((double *)lab_tensor_data(grads[j]))[i] - want[j]) <= 1e-13 * fabs(want[j]));
+        }
+    }
+    lab_graph_destroy(&g);
+    for (int i = 0; i < 3; i++)
+        lab_tensor_destroy(&x[i]);
+}
+
+/* One row fewer every time it is called. */
+static lab_tensor *shrinks(lab_graph *g, lab_tensor **xs, void *ctx)
+{
+    return lab_slice(g, xs[0], 0, 0, 3 - (*(int *)ctx)++, 1);
+}
+
+static void another_shape_the_second_time_is_a_state_error(void **state)
+{
+    (void)state;
+    lab_tensor *x, *d;
+    int calls = 0;
+    random_leaf(&x, 3, 1);
+    lab_graph *g = lab_graph_create(NULL);
+    lab_tensor *y = lab_checkpoint(g, shrinks, 1, &x, &calls);
+    assert_int_equal(lab_grad(g, y, NULL, 1, &x, &d, NULL), LAB_ERR_STATE);
+    assert_non_null(strstr(lab_graph_message(g), "second time"));
+    lab_graph_destroy(&g);
+    lab_tensor_destroy(&x);
+}
+
+/* The library's memory comes filled with NaN, so that what nobody wrote shows. */
+static void *allocate_nan(size_t bytes, size_t alignment, void *ctx)
+{
+    (void)ctx;
+    void *memory = NULL;
+    return posix_memalign(&memory, alignment, bytes) == 0 ? memset(memory, 0xFF, bytes) : NULL;
+}
+
+static void release_nan(void *memory, size_t bytes, void *ctx)
+{
+    (void)bytes;
+    (void)ctx;
+    free(memory);
+}
+
 static void the_function_runs_once_forward_and_once_per_backward(void **state)
 {
     (void)state;
@@ -197,7 +267,11 @@ int main(void)
         cmocka_unit_test(second_derivatives_run_the_function_on_the_graph_itself),
         cmocka_unit_test(inner_results_are_not_kept),
         cmocka_unit_test(the_functions_failure_is_the_graphs),
+        cmocka_unit_test(every_operand_gets_its_own_gradient),
+        cmocka_unit_test(another_shape_the_second_time_is_a_state_error),
         cmocka_unit_test(the_function_runs_once_forward_and_once_per_backward),
     };
+    if (lab_set_allocator(&(lab_allocator){allocate_nan, release_nan, NULL}) != LAB_OK)
+        return 1;
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

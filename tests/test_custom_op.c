@@ -243,6 +243,114 @@ static void a_bad_descriptor_or_call_is_refused(void **state)
     lab_tensor_destroy(&xs[1]);
 }
 
+/* y = a + b, whose recorded derivative hands the one tensor dy to both operands. */
+static lab_status sum_shape(lab_op_call *call)
+{
+    call->specs[0].dtype = LAB_F64;
+    call->specs[0].rank = 1;
+    call->specs[0].shape[0] = lab_tensor_numel(call->in[0]);
+    return LAB_OK;
+}
+
+static lab_status sum_forward(lab_op_call *call)
+{
+    const double *a = lab_tensor_data(call->in[0]), *b = lab_tensor_data(call->in[1]);
+    double *y = lab_tensor_data(call->out[0]);
+    for (int64_t i = 0; i < lab_tensor_numel(call->out[0]); i++)
+        y[i] = a[i] + b[i];
+    return LAB_OK;
+}
+
+static lab_status sum_vjp(lab_graph *g, lab_vjp_call *call)
+{
+    call->grad_in[0] = call->grad_in[1] = call->grad_out[0];
+    return lab_graph_status(g);
+}
+
+static const lab_op sum_op = {
+    .name = "sum_of_two", .inputs = 2, .outputs = 1, .shape = sum_shape, .forward = sum_forward, .vjp = sum_vjp};
+
+/* What an operand's other uses add stays its own: it is neither the other operand's nor y's, asked for or not. */
+static void a_gradient_handed_to_two_operands_stays_apart(void **state)
+{
+    (void)state;
+    double values[] = {1, -2, 3};
+    lab_tensor *x;
+    assert_int_equal(lab_tensor_from(&x, LAB_F64, 1, (int64_t[]){3}, values), LAB_OK);
+    for (int ask_for_y = 0; ask_for_y < 2; ask_for_y++) {
+        lab_graph *g = lab_graph_create(NULL);
+        lab_tensor *a = lab_mul_scalar(g, x, 2), *b = lab_mul_scalar(g, x, 3), *y, *grads[2];
+        lab_tensor *alone = lab_add(g, lab_sum_all(g, lab_mul(g, a, a)), lab_sum_all(g, lab_mul(g, b, b)));
+        lab_custom_op(g, &sum_op, NULL, 0, 2, (lab_tensor *[]){a, b}, 1, &y); /* its gradient comes first */
+        lab_tensor *loss = lab_add(g, alone, lab_sum_all(g, lab_mul(g, y, y)));
+        lab_grad(g, loss, NULL, 1 + ask_for_y, (lab_tensor *[]){x, y}, grads, NULL);
+        assert_int_equal(lab_graph_status(g), LAB_OK);
+        double got[2][3]; /* loss = (2x)^2 + (3x)^2 + (5x)^2 */
+        for (int i = 0; i <= ask_for_y; i++) {
+            assert_int_equal(lab_tensor_read(grads[i], got[i], sizeof got[i]), LAB_OK);
+            for (int j = 0; j < 3; j++)
+                assert_true(fabs(got[i][j] - (i == 0 ? 76 : 10) * values[j]) < 1e-12);
+        }
+        lab_graph_destroy(&g);
+    }
+    lab_tensor_destroy(&x);
+}
+
+/* Two results that are both seen, twice and three times the sum of a; the derivative hands on a stretched number. */
+static lab_status pair_shape(lab_op_call *call)
+{
+    for (int i = 0; i < 2; i++)
+        call->specs[i] = (lab_spec){.dtype = LAB_F64, .rank = 1, .shape = {1}};
+    return LAB_OK;
+}
+
+static lab_status pair_forward(lab_op_call *call)
+{
+    const double *a = lab_tensor_data(call->in[0]);
+    double sum = a[0] + a[1] + a[2];
+    *(double *)lab_tensor_data(call->out[0]) = 2 * sum;
+    *(double *)lab_tensor_data(call->out[1]) = 3 * sum;
+    return LAB_OK;
+}
+
+static lab_status pair_vjp(lab_graph *g, lab_vjp_call *call)
+{
+    lab_tensor *sum = NULL;
+    for (int i = 0; i < 2; i++) {
+        lab_tensor *part = call->grad_out[i] ? lab_mul_scalar(g, call->grad_out[i], 2 + i) : NULL;
+        sum = sum && part ? lab_add(g, sum, part) : sum ? sum : part;
+    }
+    call->grad_in[0] = lab_broadcast_to(g, sum, 1, (int64_t[]){3});
+    return lab_graph_status(g);
+}
+
+static const lab_op pair_op = {
+    .name = "pair", .inputs = 1, .outputs = 2, .shape = pair_shape, .forward = pair_forward, .vjp = pair_vjp};
+
+/* A gradient comes to one of two results alone, and what the operand's other use adds goes to each element once. */
+static void either_result_is_enough_and_a_stretched_gradient_is_copied(void **state)
+{
+    (void)state;
+    double values[] = {1, -2, 3}, got[3];
+    lab_tensor *x, *dx;
+    assert_int_equal(lab_tensor_from(&x, LAB_F64, 1, (int64_t[]){3}, values), LAB_OK);
+    for (int used = 1; used <= 3; used++) {
+        lab_graph *g = lab_graph_create(NULL);
+        lab_tensor *a = lab_mul_scalar(g, x, 2), *y[2];
+        lab_tensor *loss = lab_sum_all(g, lab_mul(g, a, a));
+        lab_custom_op(g, &pair_op, NULL, 0, 1, &a, 2, y);
+        for (int i = 0; i < 2; i++)
+            loss = used >> i & 1 ? lab_add(g, loss, lab_sum_all(g, y[i])) : loss;
+        lab_grad(g, loss, NULL, 1, &x, &dx, NULL);
+        assert_int_equal(lab_graph_status(g), LAB_OK);
+        assert_int_equal(lab_tensor_read(dx, got, sizeof got), LAB_OK);
+        for (int j = 0; j < 3; j++)
+            assert_true(got[j] == 8 * values[j] + 2 * ((used & 1 ? 2 : 0) + (used & 2 ? 3 : 0)));
+        lab_graph_destroy(&g);
+    }
+    lab_tensor_destroy(&x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +359,8 @@ int main(void)
         cmocka_unit_test(a_recorded_derivative_is_differentiated_again),
         cmocka_unit_test(without_a_recorded_derivative_the_second_order_is_refused_by_name),
         cmocka_unit_test(gradcheck_finds_a_wrong_derivative),
+        cmocka_unit_test(a_gradient_handed_to_two_operands_stays_apart),
+        cmocka_unit_test(either_result_is_enough_and_a_stretched_gradient_is_copied),
         cmocka_unit_test(a_bad_descriptor_or_call_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;

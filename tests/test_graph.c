@@ -269,6 +269,50 @@ static void a_value_written_after_its_use_fails_only_the_derivatives_that_read_i
     lab_tensor_destroy(&b);
 }
 
+/* The same for a result that is read: e^x is its own derivative. */
+static void a_result_written_since_fails_the_derivatives_that_read_it(void **state)
+{
+    (void)state;
+    lab_tensor *x = scalar_leaf(2), *d = NULL;
+    lab_graph *g = lab_graph_create(NULL);
+    lab_tensor *sum = lab_add(g, x, x), *power = lab_exp(g, x);
+    lab_tensor_touch(sum);
+    assert_int_equal(lab_grad(g, sum, NULL, 1, &x, &d, NULL), LAB_OK); /* reads nothing */
+    lab_tensor_touch(power);
+    assert_int_equal(lab_grad(g, power, NULL, 1, &x, &d, NULL), LAB_ERR_STATE);
+    assert_non_null(strstr(lab_graph_message(g), "exp"));
+    lab_graph_destroy(&g);
+    lab_tensor_destroy(&x);
+}
+
+/* No derivative goes through lab_detach, so what was read behind it may be written. */
+static void what_lies_behind_detach_may_be_written(void **state)
+{
+    (void)state;
+    lab_tensor *x = scalar_leaf(3), *a = scalar_leaf(2), *d[2];
+    lab_graph *g = lab_graph_create(NULL);
+    lab_tensor *y = lab_mul(g, lab_neg(g, x), lab_detach(g, lab_mul(g, a, a)));
+    assert_int_equal(lab_tensor_write(a, &(double){10}, sizeof(double)), LAB_OK);
+    assert_int_equal(lab_grad(g, y, NULL, 2, (lab_tensor *[]){x, a}, d, NULL), LAB_OK);
+    assert_true(at(d[0], 0) == -4 && at(d[1], 0) == 0);
+    lab_graph_destroy(&g);
+    lab_tensor_destroy(&x);
+    lab_tensor_destroy(&a);
+}
+
+static void backward_is_refused_for_more_than_one_element(void **state)
+{
+    (void)state;
+    lab_tensor *x = scalar_leaf(3);
+    assert_int_equal(lab_tensor_require_grad(x, true), LAB_OK);
+    lab_graph *g = lab_graph_create(NULL);
+    assert_int_equal(lab_backward(g, lab_broadcast_to(g, x, 1, (int64_t[]){2})), LAB_ERR_SHAPE);
+    assert_non_null(strstr(lab_graph_message(g), "one element"));
+    assert_null(lab_tensor_grad(x));
+    lab_graph_destroy(&g);
+    lab_tensor_destroy(&x);
+}
+
 static void a_failed_backward_leaves_gradients_as_they_were(void **state)
 {
     (void)state;
@@ -459,6 +503,9 @@ int main(void)
         cmocka_unit_test(backward_adds_into_leaves_that_require_it),
         cmocka_unit_test(the_tape_stays_after_backward),
         cmocka_unit_test(a_value_written_after_its_use_fails_only_the_derivatives_that_read_it),
+        cmocka_unit_test(a_result_written_since_fails_the_derivatives_that_read_it),
+        cmocka_unit_test(what_lies_behind_detach_may_be_written),
+        cmocka_unit_test(backward_is_refused_for_more_than_one_element),
         cmocka_unit_test(a_failed_backward_leaves_gradients_as_they_were),
         cmocka_unit_test(gradients_are_asked_of_leaves_results_and_views_alike),
         cmocka_unit_test(an_x_that_is_not_on_the_graph_is_a_state_error),

@@ -1,14 +1,32 @@
 /* test_ops_regions.c - gradients that arrive piece by piece: slices of one tensor add up in its gradient, each in its
  * region, and what no slice covers is exactly 0.
  */
+#include <llmlab.h>
+
 #include "op_run.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
+
+/* The library's memory comes filled with NaN, so that what nobody wrote shows. */
+static void *allocate_nan(size_t bytes, size_t alignment, void *ctx)
+{
+    (void)ctx;
+    void *memory = NULL;
+    return posix_memalign(&memory, alignment, bytes) == 0 ? memset(memory, 0xFF, bytes) : NULL;
+}
+
+static void release_nan(void *memory, size_t bytes, void *ctx)
+{
+    (void)bytes;
+    (void)ctx;
+    free(memory);
+}
 
 enum { ROWS = 6, COLUMNS = 5 };
 
@@ -109,6 +127,68 @@ static void overlapping_slices_add_up(void **state)
                              exp(f.values[i][j]) + (i >= 2 && i < 4 ? 1 : 0);
     check_loss(&f, loss, expected);
     fixture_free(&f);
+}
+
+/* The same where nothing but slices uses x: along one axis, and along two that cross. */
+static void slices_alone_that_overlap_add_up(void **state)
+{
+    (void)state;
+    for (int crossed = 0; crossed < 2; crossed++) {
+        fixture f;
+        fixture_make(&f);
+        double expected[ROWS][COLUMNS];
+        lab_tensor *a = lab_slice(f.g, f.x, 0, 0, crossed ? 2 : 4, 1);
+        lab_tensor *b = lab_slice(f.g, f.x, crossed, 2, crossed ? COLUMNS : ROWS, 1);
+        lab_tensor *loss = lab_add(f.g, squares(f.g, a), lab_mul_scalar(f.g, squares(f.g, b), 10));
+        for (int i = 0; i < ROWS; i++)
+            for (int j = 0; j < COLUMNS; j++)
+                expected[i][j] = f.values[i][j] * ((i < (crossed ? 2 : 4) ? 2 : 0) + ((crossed ? j : i) >= 2 ? 20 : 0));
+        check_loss(&f, loss, expected);
+        fixture_free(&f);
+    }
+}
+
+/* Two halves, and between their uses one of x itself, or of what x is reshaped to before it is cut. */
+static void a_use_of_the_whole_between_its_slices_counts(void **state)
+{
+    (void)state;
+    for (int reshaped = 0; reshaped < 2; reshaped++) {
+        fixture f;
+        fixture_make(&f);
+        double expected[ROWS][COLUMNS];
+        lab_tensor *base = reshaped ? lab_reshape(f.g, f.x, 3, (int64_t[]){ROWS, 1, COLUMNS}) : f.x;
+        lab_tensor *first = squares(f.g, lab_slice(f.g, base, 0, 0, 3, 1));
+        lab_tensor *whole = lab_sum_all(f.g, lab_exp(f.g, f.x));
+        lab_tensor *second = squares(f.g, lab_slice(f.g, base, 0, 3, 6, 1));
+        for (int i = 0; i < ROWS; i++)
+            for (int j = 0; j < COLUMNS; j++)
+                expected[i][j] = 2 * f.values[i][j] + exp(f.values[i][j]);
+        check_loss(&f, lab_add(f.g, lab_add(f.g, first, whole), second), expected);
+        fixture_free(&f);
+    }
+}
+
+/* x^0 has no derivative to hand on: the slice that it was taken of gets zeros all the same, first or last in the walk.
+ */
+static void a_slice_that_no_gradient_reaches_is_zero(void **state)
+{
+    (void)state;
+    for (int last = 0; last < 2; last++) {
+        fixture f;
+        fixture_make(&f);
+        double expected[ROWS][COLUMNS] = {{0}};
+        lab_tensor *terms[2];
+        for (int i = 0; i < 2; i++) {
+            bool constant = i == last;
+            lab_tensor *slice = lab_slice(f.g, f.x, 0, constant ? 3 : 0, constant ? 6 : 3, 1);
+            terms[i] = constant ? lab_sum_all(f.g, lab_pow_scalar(f.g, slice, 0)) : squares(f.g, slice);
+        }
+        for (int i = 0; i < 3; i++)
+            for (int j = 0; j < COLUMNS; j++)
+                expected[i][j] = 2 * f.values[i][j];
+        check_loss(&f, lab_add(f.g, terms[0], terms[1]), expected);
+        fixture_free(&f);
+    }
 }
 
 static void what_no_slice_covers_is_exactly_zero(void **state)
@@ -213,6 +293,29 @@ static void the_gradient_of_a_view_counts_its_own_uses(void **state)
     fixture_free(&f);
 }
 
+/* A view whose gradient is asked for has memory of its own; its base is zero where the view is not. */
+static void what_a_view_that_is_asked_for_does_not_cover_is_zero(void **state)
+{
+    (void)state;
+    const int64_t ranges[][4] = {{0, 2, 4, 1}, {0, 0, 3, 1}, {0, 4, 6, 1}, {0, 1, 6, 2}, {1, 1, 3, 1}, {1, 0, 5, 3}};
+    for (size_t c = 0; c < sizeof ranges / sizeof *ranges; c++) {
+        fixture f;
+        fixture_make(&f);
+        const int64_t *r = ranges[c];
+        double expected[ROWS][COLUMNS] = {{0}};
+        for (int i = 0; i < ROWS; i++)
+            for (int j = 0; j < COLUMNS; j++) {
+                int64_t place = r[0] == 0 ? i : j;
+                if (place >= r[1] && place < r[2] && (place - r[1]) % r[3] == 0)
+                    expected[i][j] = 2 * f.values[i][j];
+            }
+        lab_tensor *view = lab_slice(f.g, f.x, (int)r[0], r[1], r[2], r[3]), *grads[2];
+        assert_int_equal(lab_grad(f.g, squares(f.g, view), NULL, 2, (lab_tensor *[]){view, f.x}, grads, NULL), LAB_OK);
+        check_entries("the base of a view that is asked for", grads[1], expected);
+        fixture_free(&f);
+    }
+}
+
 /* Nothing depends on x: zeros, not absent, and of x's shape. */
 static void what_nothing_depends_on_has_gradient_zero(void **state)
 {
@@ -241,12 +344,18 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(three_slices_that_cover_everything),
         cmocka_unit_test(overlapping_slices_add_up),
+        cmocka_unit_test(slices_alone_that_overlap_add_up),
+        cmocka_unit_test(a_use_of_the_whole_between_its_slices_counts),
+        cmocka_unit_test(a_slice_that_no_gradient_reaches_is_zero),
         cmocka_unit_test(what_no_slice_covers_is_exactly_zero),
         cmocka_unit_test(a_slice_of_a_reshape_of_a_transpose),
         cmocka_unit_test(a_slice_of_a_transpose_of_a_reshape),
         cmocka_unit_test(regions_take_what_products_and_gathers_write),
         cmocka_unit_test(the_gradient_of_a_view_counts_its_own_uses),
+        cmocka_unit_test(what_a_view_that_is_asked_for_does_not_cover_is_zero),
         cmocka_unit_test(what_nothing_depends_on_has_gradient_zero),
     };
+    if (lab_set_allocator(&(lab_allocator){allocate_nan, release_nan, NULL}) != LAB_OK)
+        return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

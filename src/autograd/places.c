@@ -272,8 +272,24 @@ lab_status lab__place_accumulate(walk *w, slot *s, lab_tensor *gradient)
     return LAB_OK;
 }
 
+/* A tile that nobody wrote is zeroed while it still has its region: later, its slot would be given memory of its own.
+ */
+static bool finish_tile(walk *w, slot *s)
+{
+    bool add;
+    if (!s->merged || s->whole || !s->base->tiled || lab__place_has(s))
+        return true;
+    if (!lab__place_open(w, s, &add))
+        return false;
+    lab__tensor_fill(s->place, 0);
+    s->filled = true;
+    return true;
+}
+
 bool lab__place_finish(walk *w, slot *s)
 {
+    if (!finish_tile(w, s))
+        return false;
     if (s->parts && !s->prepared && lab__place_has(s))
         return true; /* filled by others, no part had anything to add */
     if (!s->tiled)
