@@ -118,6 +118,17 @@ ALWAYS_INLINE vec FN(exp_below)(vec x)
     return FN(join_exp)(FN(split_exp)(FN(vec_max)(FN(broadcast)(FN(exp_low)), x)));
 }
 
+/* The same bits, for exp_normal <= x <= 0: 2^n is a normal number, and so is the result. A NaN stays one. */
+ALWAYS_INLINE vec FN(exp_of_near)(vec x)
+{
+    FN(exp_split) e = FN(split_exp)(x);
+#ifdef LEVEL_HAS_SCALE
+    return FN(join_exp)(e);
+#else
+    return (1 + e.rest) * FN(power_factor)(e.power);
+#endif
+}
+
 ALWAYS_INLINE vec FN(exp)(vec x, vec unused)
 {
     (void)unused;

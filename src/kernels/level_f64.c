@@ -14,7 +14,8 @@ static const double log2_e_f64 = 0x1.71547652b82fep+0, root_2_f64 = 0x1.6a09e667
                     root_half_f64 = 0x1.6a09e667f3bcdp-1;
 /* ln 2 in two parts; n times the first is exact. */
 static const double ln2_high_f64 = 0x1.62e42feep-1, ln2_low_f64 = 0x1.a39ef35793c76p-33;
-/* Beyond these, results are 0 (x e^x and gelu too), infinite, or 1. */
-static const double exp_low_f64 = -760, exp_high_f64 = 710, tanh_high_f64 = 60, gelu_low_f64 = -22, tail_high_f64 = 40;
+/* Beyond these, results are 0 (x e^x and gelu too), infinite, or 1; from exp_normal on, e^x is a normal number. */
+static const double exp_low_f64 = -760, exp_normal_f64 = -708, exp_high_f64 = 710, tanh_high_f64 = 60,
+                    gelu_low_f64 = -22, tail_high_f64 = 40;
 
 #include "level.c"

@@ -114,25 +114,34 @@ static double FN(dot)(int64_t n, const void *x, int64_t x_stride, const void *y,
     return FN(total_of)(total);
 }
 
-/* The largest of a block and `so_far`. NaNs may be passed over or kept, as the processor likes; any_nan tells. */
-ALWAYS_INLINE vec FN(max_block)(int64_t n, const real *x, vec so_far, mask *any_nan)
+/* The largest and the least so far, lane by lane, and where there was a NaN. (NaNs may be passed over or kept in the
+ * others, as the processor likes.) */
+typedef struct FN(range) {
+    vec largest, least;
+    mask nan;
+} FN(range);
+
+ALWAYS_INLINE FN(range) FN(range_of_block)(int64_t n, const real *x, FN(range) r)
 {
-    vec a = so_far, b = so_far;
-    mask nan = *any_nan;
+    vec largest = r.largest, least = r.least;
     int64_t i = 0;
     for (; i + 2 * LANES <= n; i += 2 * LANES) {
         vec x0 = FN(load)(x + i), x1 = FN(load)(x + i + LANES);
-        a = FN(vec_max)(x0, a);
-        b = FN(vec_max)(x1, b);
-        nan |= (x0 != x0) | (x1 != x1);
+        r.largest = FN(vec_max)(x0, r.largest);
+        largest = FN(vec_max)(x1, largest);
+        r.least = FN(vec_min)(x0, r.least);
+        least = FN(vec_min)(x1, least);
+        r.nan |= (x0 != x0) | (x1 != x1);
     }
-    for (; i < n; i += LANES) {
-        vec rest = n - i >= LANES ? FN(load)(x + i) : FN(vec_load_part)(x + i, n - i, FN(broadcast)(-INFINITY));
-        a = FN(vec_max)(rest, a);
-        nan |= rest != rest;
+    for (; i < n; i += LANES) { /* lanes beyond the end repeat an element */
+        vec rest = n - i >= LANES ? FN(load)(x + i) : FN(vec_load_part)(x + i, n - i, FN(broadcast)(x[i]));
+        r.largest = FN(vec_max)(rest, r.largest);
+        r.least = FN(vec_min)(rest, r.least);
+        r.nan |= rest != rest;
     }
-    *any_nan = nan;
-    return FN(vec_max)(a, b);
+    r.largest = FN(vec_max)(largest, r.largest);
+    r.least = FN(vec_min)(least, r.least);
+    return r;
 }
 
 static inline real FN(max_lane)(vec v)
@@ -145,26 +154,23 @@ static inline real FN(max_lane)(vec v)
     return lanes[0];
 }
 
-/* The largest number of a row, and whether there is a NaN (the maximum then is anything). */
-ALWAYS_INLINE real FN(largest)(int64_t n, const real *x, int64_t x_stride, bool *any_nan)
+ALWAYS_INLINE FN(range) FN(range_of_row)(int64_t n, const real *x, int64_t x_stride)
 {
-    vec largest = FN(broadcast)(-INFINITY);
-    mask nan = {0};
+    FN(range) r = {FN(broadcast)(-INFINITY), FN(broadcast)(INFINITY), {0}};
     real buffer[BLOCK];
     int64_t block = x_stride == 1 ? n : BLOCK;
     for (int64_t i = 0; i < n; i += block) {
         int64_t count = n - i < block ? n - i : block;
-        largest = FN(max_block)(count, FN(block_of)(x, x_stride, i, count, buffer), largest, &nan);
+        r = FN(range_of_block)(count, FN(block_of)(x, x_stride, i, count, buffer), r);
     }
-    *any_nan = false;
-    for (int i = 0; i < LANES; i++)
-        *any_nan |= nan[i] != 0;
-    return FN(max_lane)(largest);
+    return r;
 }
 
 static double FN(maximum_of_row)(int64_t n, const void *x, int64_t x_stride)
 {
-    bool any_nan;
-    double largest = (double)FN(largest)(n, x, x_stride, &any_nan);
-    return any_nan ? NAN : largest;
+    FN(range) r = FN(range_of_row)(n, x, x_stride);
+    for (int i = 0; i < LANES; i++)
+        if (r.nan[i])
+            return NAN;
+    return (double)FN(max_lane)(r.largest);
 }

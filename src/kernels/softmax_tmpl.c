@@ -3,7 +3,8 @@
  * A row is visited two or three times: its maximum; e^(x - maximum) and their sum; the division. Within a block of
  * BLOCK columns, column j goes to lane j mod (2 * LANES) of a sum, and the blocks' sums are added in double. A NaN or
  * +inf makes the sum NaN (inf - inf), and with it the row. The one case to look after is a row of nothing but -inf,
- * from which 0 is subtracted, not -inf: all its exponentials and their sum are then 0.
+ * from which 0 is subtracted, not -inf: all its exponentials and their sum are then 0. In most rows no exponential is
+ * anywhere near the end of the range, which saves some steps of each.
  */
 
 static inline double FN(sum_pair)(vec a, vec b)
@@ -31,14 +32,15 @@ ALWAYS_INLINE vec FN(exp_part)(int64_t n, real *y, const real *x, real shift, bo
     return e;
 }
 
-/* Two vectors at a time, loaded before either is stored: their long chains of operations run side by side. */
-ALWAYS_INLINE double FN(exp_block)(int64_t n, real *y, const real *x, real shift, bool wants_y)
+/* Two vectors at a time, loaded before either is stored: their long chains of operations run side by side. `near`:
+ * every x - shift is at least exp_normal. */
+ALWAYS_INLINE double FN(exp_block)(int64_t n, real *y, const real *x, real shift, bool wants_y, bool near)
 {
     vec a = {0}, b = {0};
     int64_t i = 0;
     for (; i + 2 * LANES <= n; i += 2 * LANES) {
         vec x0 = FN(load)(x + i) - shift, x1 = FN(load)(x + i + LANES) - shift;
-        vec e0 = FN(exp_below)(x0), e1 = FN(exp_below)(x1);
+        vec e0 = near ? FN(exp_of_near)(x0) : FN(exp_below)(x0), e1 = near ? FN(exp_of_near)(x1) : FN(exp_below)(x1);
         if (wants_y) {
             FN(store)(y + i, e0);
             FN(store)(y + i + LANES, e1);
@@ -62,16 +64,18 @@ typedef struct FN(row_scale) {
 ALWAYS_INLINE FN(row_scale)
     FN(exp_of_row)(int64_t n, real *y, int64_t y_stride, const real *x, int64_t x_stride, bool wants_y)
 {
-    bool any_nan;
-    FN(row_scale) s = {.shift = FN(largest)(n, x, x_stride, &any_nan)};
+    FN(range) range = FN(range_of_row)(n, x, x_stride);
+    FN(row_scale) s = {.shift = FN(max_lane)(range.largest)};
     if (s.shift == -INFINITY)
         s.shift = 0;
+    bool near = -FN(max_lane)(-range.least) - s.shift >= FN(exp_normal);
     real buffer[BLOCK];
     for (int64_t i = 0; i < n; i += BLOCK) {
         int64_t count = n - i < BLOCK ? n - i : BLOCK;
         const real *from = FN(block_of)(x, x_stride, i, count, buffer);
         real *to = wants_y && y_stride == 1 ? y + i : buffer;
-        s.sum += FN(exp_block)(count, to, from, s.shift, wants_y);
+        s.sum += near ? FN(exp_block)(count, to, from, s.shift, wants_y, true)
+                      : FN(exp_block)(count, to, from, s.shift, wants_y, false);
         if (wants_y && to == buffer)
             FN(scatter)(count, y + i * y_stride, y_stride, buffer);
     }
