@@ -37,6 +37,8 @@ static void making_tensors(void **state)
     refused(lab_tensor_wrap(&t, LAB_F64, 2, two_by_three, NULL, NULL, NULL, NULL), LAB_ERR_ARGUMENT, "data");
     refused(lab_tensor_wrap(&t, LAB_F64, 2, two_by_three, (int64_t[]){3, -1}, data, NULL, NULL), LAB_ERR_RANGE,
             "stride -1");
+    refused(lab_tensor_wrap(&t, LAB_F64, 2, (int64_t[]){0, 3}, (int64_t[]){3, -1}, NULL, NULL, NULL), LAB_ERR_RANGE,
+            "negative");
     refused(lab_tensor_wrap(&t, LAB_F64, 2, two_by_three, (int64_t[]){INT64_MAX, INT64_MAX}, data, NULL, NULL),
             LAB_ERR_RANGE, "overflows");
     refused(lab_tensor_wrap(&t, LAB_F64, 1, (int64_t[]){2}, NULL, (char *)data + 1, NULL, NULL), LAB_ERR_ARGUMENT,
@@ -237,6 +239,7 @@ static void runtime_settings(void **state)
     refused(lab_set_allocator(&(lab_allocator){0}), LAB_ERR_ARGUMENT, "allocate");
     size_t length = lab_info(NULL, 0);
     assert_true(length > 20);
+    assert_int_equal(lab_info(NULL, sizeof text), length);
     assert_int_equal(lab_info(text, sizeof text), length);
     assert_int_equal(strlen(text), length);
     assert_int_equal(lab_info(text, 5), length);

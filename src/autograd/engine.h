@@ -37,6 +37,7 @@ typedef struct foreign {
 struct lab_graph {
     graph_mode mode, base_mode;
     lab_status status;
+    bool refused; /* for good: its options ask for what there is not */
     char message[512];
     const lab_op *running; /* the op whose function is being called, for messages */
 

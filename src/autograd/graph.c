@@ -45,6 +45,8 @@ lab_graph *lab_graph_create(const lab_graph_opts *opts)
         lab__fail(LAB_ERR_MEMORY, "lab_graph_create: no memory for the %zu bytes to reserve", opts->reserve);
         lab_graph_destroy(&g);
     }
+    if (g)
+        g->refused = g->status != LAB_OK;
     return g;
 }
 
@@ -72,8 +74,10 @@ void lab_graph_reset(lab_graph *g)
     lab__arena_reset(&g->walk);
     g->n_nodes = g->floor = 0;
     g->mode = g->base_mode;
-    g->status = LAB_OK;
-    g->message[0] = '\0';
+    if (!g->refused) {
+        g->status = LAB_OK;
+        g->message[0] = '\0';
+    }
     g->running = NULL;
     g->flops = 0;
 }

@@ -19,10 +19,10 @@ size_t lab_info(char *buffer, size_t size)
 {
     const kernel_table *kernels = lab__kernels();
     const char *core = lab__blas_core();
-    int length = snprintf(buffer, size, "llm-lab %s, kernels %s (%d-bit vectors), %s%s%s%s, %s threading, %d thread%s",
-                          LAB_VERSION, kernels->level, kernels->vector_bits, lab__blas_name(), *core ? " (" : "", core,
-                          *core ? ")" : "", lab__blas_threading(), lab__parallel_threads(),
-                          lab__parallel_threads() == 1 ? "" : "s");
+    int length = snprintf(
+        buffer, buffer ? size : 0, "llm-lab %s, kernels %s (%d-bit vectors), %s%s%s%s, %s threading, %d thread%s",
+        LAB_VERSION, kernels->level, kernels->vector_bits, lab__blas_name(), *core ? " (" : "", core, *core ? ")" : "",
+        lab__blas_threading(), lab__parallel_threads(), lab__parallel_threads() == 1 ? "" : "s");
     return length < 0 ? 0 : (size_t)length;
 }
 

@@ -137,9 +137,6 @@ static lab_status check_strides(int rank, const int64_t *shape, const int64_t *s
     size_t last = 0;
     for (int i = 0; i < rank; i++) {
         size_t step;
-        if (strides[i] < 0)
-            return lab__fail(LAB_ERR_RANGE, "lab_tensor_wrap: stride %lld of axis %d is negative",
-                             (long long)strides[i], i);
         if (shape[i] > 1 &&
             (!lab__multiply((size_t)(shape[i] - 1), (size_t)strides[i], &step) || !lab__add_sizes(last, step, &last)))
             last = SIZE_MAX;
@@ -162,6 +159,10 @@ lab_status lab_tensor_wrap(lab_tensor **out, lab_dtype dtype, int rank, const in
     if (status != LAB_OK)
         return status;
     extent = bytes;
+    for (int i = 0; strides && i < rank; i++)
+        if (strides[i] < 0)
+            return lab__fail(LAB_ERR_RANGE, "lab_tensor_wrap: stride %lld of axis %d is negative",
+                             (long long)strides[i], i);
     if (numel > 0 && strides) {
         status = check_strides(rank, shape, strides, lab_dtype_size(dtype), &extent);
         if (status != LAB_OK)

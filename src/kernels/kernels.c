@@ -34,6 +34,7 @@ static pthread_once_t filled = PTHREAD_ONCE_INIT;
 static kernel_table tables[LEVELS];
 static bool present[LEVELS]; /* Whether this processor has the level. */
 static _Atomic(const kernel_table *) in_use;
+static const kernel_table *by_default; /* what the environment says, else the best */
 
 static bool processor_has(const char *name)
 {
@@ -101,7 +102,8 @@ static void fill(void)
     }
     const char *asked = getenv("LAB_KERNELS");
     const kernel_table *chosen = asked ? table_named(asked) : NULL;
-    atomic_store(&in_use, chosen ? chosen : best_table());
+    by_default = chosen ? chosen : best_table();
+    atomic_store(&in_use, by_default);
 }
 
 const kernel_table *lab__kernels(void)
@@ -116,7 +118,7 @@ const kernel_table *lab__kernels(void)
 bool lab__kernels_force(const char *level)
 {
     pthread_once(&filled, fill);
-    const kernel_table *t = level ? table_named(level) : best_table();
+    const kernel_table *t = level ? table_named(level) : by_default;
     if (t)
         atomic_store(&in_use, t);
     return t != NULL;

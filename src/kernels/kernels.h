@@ -112,8 +112,8 @@ typedef struct kernel_table {
  * processor has. Never NULL. Thread-safe. */
 const kernel_table *lab__kernels(void);
 
-/* Forces a level ("avx512", "avx2", "neon", "plain"), NULL for the best. False if the processor lacks it or the
- * name is unknown; nothing changes then. */
+/* Forces a level ("avx512", "avx2", "neon", "plain"), NULL for the one at first (LAB_KERNELS or the best). False if the
+ * processor lacks it or the name is unknown; nothing changes then. */
 bool lab__kernels_force(const char *level);
 
 /* Level i (0: plain, upwards) if this build and this processor have it, else NULL; for tests that run them all.
