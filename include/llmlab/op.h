@@ -7,7 +7,8 @@
  *   recorded (vjp)         written with ops on the graph, so that it can be differentiated again
  *   destination (backward) writes or adds into places that the engine hands over; nothing is copied just to be summed
  *
- * When both exist, backward serves first derivatives and vjp serves create_graph.
+ * When both exist, backward serves first derivatives and vjp serves create_graph. With neither, backward through the op
+ * is LAB_ERR_UNSUPPORTED.
  */
 #ifndef LLMLAB_OP_H
 #define LLMLAB_OP_H
@@ -18,6 +19,7 @@
 extern "C" {
 #endif
 
+/** An op: see its fields below. */
 typedef struct lab_op lab_op;
 
 /** What one result will be: filled in by the shape rule. */
@@ -79,7 +81,7 @@ enum {
 struct lab_op {
     const char *name;
     int inputs;             /* how many operands; -1: any number */
-    int outputs;            /* how many results, hidden ones included */
+    int outputs;            /* how many results, hidden ones included; 1 to 8 */
     int hidden;             /* the last `hidden` results are kept for the derivative only */
     uint64_t optional;      /* bit i: operand i may be NULL */
     uint64_t constant;      /* bit i: there is no derivative with respect to operand i */
@@ -100,11 +102,20 @@ struct lab_op {
 /**
  * Applies an op.
  *
- * @param attrs    copied into the graph; NULL when attrs_bytes is 0. Pointers inside are yours to keep alive.
- * @param n_in     how many operands; NULL for those that are optional and left out
- * @param n_out    how many results are visible: op->outputs - op->hidden
- * @param outputs  receives them, owned by g; all NULL on failure
- * @return LAB_OK, or the graph's failure
+ * @param g            records it and owns the results
+ * @param op           the descriptor; must outlive g
+ * @param attrs        copied into the graph; NULL when attrs_bytes is 0. Pointers inside are yours to keep alive.
+ * @param attrs_bytes  how long they are
+ * @param n_in         how many operands: op->inputs, unless that is -1
+ * @param inputs       the operands, NULL for those that are optional and left out; g keeps them alive
+ * @param n_out        how many results are visible: op->outputs - op->hidden
+ * @param outputs      receives them, of the shapes that the op's shape rule says, owned by g; all NULL on failure
+ * @return LAB_OK, or the graph's failure: LAB_ERR_ARGUMENT (a descriptor without name, shape rule or forward, with
+ *         reserved words or impossible counts; n_in or n_out not as it says; a NULL array or operand),
+ *         LAB_ERR_STATE (an operand of another graph), LAB_ERR_RANGE (a rank or size that the shape rule gives),
+ *         LAB_ERR_MEMORY, or what the op's own functions return
+ *
+ * Derivative: the op's.
  */
 LAB_API lab_status lab_custom_op(lab_graph *g, const lab_op *op, const void *attrs, size_t attrs_bytes, int n_in,
                                  lab_tensor **inputs, int n_out, lab_tensor **outputs);
@@ -112,15 +123,20 @@ LAB_API lab_status lab_custom_op(lab_graph *g, const lab_op *op, const void *att
 /**
  * Makes the graph fail, for use inside an op: the message is preceded by the op's name. The first failure stays.
  *
- * @param status  what is returned; LAB_OK is taken as LAB_ERR_ARGUMENT
+ * @param g       the graph
+ * @param status  the code; LAB_OK is taken as LAB_ERR_ARGUMENT
+ * @param format  the sentence, as printf has it, with what belongs to it
+ * @return the graph's status: that of the first failure; LAB_ERR_MEMORY where g is NULL
  */
 LAB_API lab_status lab_graph_fail(lab_graph *g, lab_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/** Floating-point operations that the ops on the tape have counted so far (those that say how many they need). */
+/** Floating-point operations of all ops applied since creation or reset, derivatives' own included where they are made
+ * of ops; only ops that say how many they need count (`flops`). 0 for NULL. */
 LAB_API double lab_graph_flops(const lab_graph *g);
 
-/** Bytes of memory that the graph holds: results, derivatives in flight, scratch, its children's included. */
+/** Bytes of memory that the graph holds: results, derivatives in flight, scratch, its children's included. A reset
+ * gives none of it back. 0 for NULL. */
 LAB_API size_t lab_graph_bytes(const lab_graph *g);
 
 #ifdef __cplusplus

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * llmlab/status.h - what functions answer, and the words that go with it.
  */
+
+/** @file
+ * The status of a call. The functions here never fail, allocate nothing, and may be called from any thread.
+ */
 #ifndef LLMLAB_STATUS_H
 #define LLMLAB_STATUS_H
 
@@ -41,14 +45,18 @@ typedef enum lab_status {
 /**
  * The name of a status, such as "LAB_ERR_SHAPE".
  *
- * @return a static string; "unknown status" for a number that is none
+ * @param status  any number
+ * @return a static string, not to be freed; "unknown status" for a number that is none
  */
 LAB_API const char *lab_status_name(lab_status status);
 
 /**
  * The sentence that the calling thread's last failed function left behind.
  *
- * @return "" if none failed; never NULL. The text stays until the thread's next failure. Allocates nothing.
+ * A graph's failure counts as well: lab_graph_message keeps it with the graph, this with the thread that met it.
+ *
+ * @return "" if none failed; never NULL; not to be freed. The text stays until the thread's next failure: what succeeds
+ *         leaves it alone, so ask after a failure only.
  */
 LAB_API const char *lab_last_message(void);
 
