@@ -1,6 +1,20 @@
 /* SPDX-License-Identifier: MIT
  * llmlab/attention.h - scaled dot-product attention.
  */
+
+/** @file
+ * Attention. What holds for the functions that return a tensor:
+ *
+ *   - **Return, ownership.** g records the operation and owns the result, extra outputs included, until its reset or
+ *     destroy; it keeps the operands alive as long. NULL if the graph had failed before, or fails now: extra outputs
+ *     (*lse, *probs) are NULL then, and what is in stats means nothing.
+ *   - **Errors**: lab_graph_status(g) has the code, lab_graph_message(g) the sentence. LAB_ERR_ARGUMENT (an operand is
+ *     NULL, reserved words, no such enumerator, options that exclude each other: scale and scale_tensor, offset and
+ *     offsets, one of these with a causal rule that has its own, sizes of a window that is not limited),
+ *     LAB_ERR_SHAPE and LAB_ERR_DTYPE (q, k, v and every tensor in the options), LAB_ERR_RANGE (a number that is not
+ *     finite or not in its range: scale, softcap, dropout, window, offsets, key_lengths; UNIFORM rows without keys),
+ *     LAB_ERR_STATE (a tensor of another graph), LAB_ERR_UNSUPPORTED (names the option), LAB_ERR_MEMORY.
+ */
 #ifndef LLMLAB_ATTENTION_H
 #define LLMLAB_ATTENTION_H
 
@@ -81,12 +95,15 @@ typedef struct lab_attention_opts {
  * @param opts  NULL for plain attention with scale 1/sqrt(d)
  * @return      [..., Hq, Tq, dv], owned by g; NULL if the graph has failed (lab_graph_message says why)
  *
- * Differentiable in q, k, v, and in opts' bias, slopes, sink and scale_tensor. A query with no allowed key gives 0.
+ * With p the probabilities and f = dy v^T (f_ij = dy_i . v_j): dv = p^T dy, and the scores' gradient is
+ * ds = p (f - sum over keys of p f), of which dq = scale ds k, dk = scale ds^T q; key heads add up what their group of
+ * query heads sends. Differentiable in opts' bias, alibi_slopes, sink and scale_tensor too. A query with no allowed key
+ * gives 0, and takes no gradient; with LAB_EMPTY_NAN and _UNIFORM a backward through the result is LAB_ERR_UNSUPPORTED.
  * A score of -inf forbids its key, whatever made it; a NaN, or +inf, on an allowed key gives NaN in that row alone. The
  * composed path selects scores, but multiplies v by zeros where a key is forbidden, so it needs finite v there (and
  * finite q and k for their gradients).
- * Errors: LAB_ERR_SHAPE, LAB_ERR_DTYPE, LAB_ERR_RANGE, LAB_ERR_ARGUMENT; LAB_ERR_UNSUPPORTED names the option.
- * Source: Vaswani et al. 2017, eq. 1.
+ * Errors: as above; LAB_ERR_UNSUPPORTED also for lse, probs and stats inside a checkpoint.
+ * Source: Vaswani et al. 2017, eq. 1; the order of what is optional is in docs/attention-mathematics.md.
  */
 LAB_API lab_tensor *lab_attention(lab_graph *g, lab_tensor *q, lab_tensor *k, lab_tensor *v,
                                   const lab_attention_opts *opts);
@@ -94,6 +111,7 @@ LAB_API lab_tensor *lab_attention(lab_graph *g, lab_tensor *q, lab_tensor *k, la
 /**
  * Which path lab_attention would take.
  *
+ * @param g, q, k, v, opts  as for lab_attention
  * @param why  receives a sentence, static; may be NULL
  * @return LAB_PATH_COMPOSED or LAB_PATH_FUSED; LAB_PATH_AUTO if the call would fail
  */
@@ -105,6 +123,7 @@ LAB_API lab_path lab_attention_path(lab_graph *g, lab_tensor *q, lab_tensor *k, 
  *
  * Alignment, offsets and windows count within a sequence; dropout takes the sequence's number for the batch.
  *
+ * @param g     the graph that records the operation and owns the result
  * @param q     [total_q, Hq, d]
  * @param k, v  [total_k, Hk, d], [total_k, Hk, dv]
  * @param cu_q  i64 [n + 1], from 0 to total_q, not decreasing: sequence s has the rows cu_q[s] ... cu_q[s + 1] - 1
@@ -112,6 +131,9 @@ LAB_API lab_path lab_attention_path(lab_graph *g, lab_tensor *q, lab_tensor *k, 
  * @param opts  as for lab_attention; offsets are [n], lse is [total_q, Hq]. mask, bias, probs and key_lengths are
  *              refused (LAB_ERR_UNSUPPORTED).
  * @return      [total_q, Hq, dv], owned by g; NULL if the graph has failed
+ *
+ * Derivative: lab_attention's, sequence by sequence. Errors: as above; LAB_ERR_RANGE also where cu_q or cu_k decreases,
+ * or does not run from 0 to the total; LAB_ERR_SHAPE where they do not count the same sequences.
  */
 LAB_API lab_tensor *lab_attention_packed(lab_graph *g, lab_tensor *q, lab_tensor *k, lab_tensor *v, lab_tensor *cu_q,
                                          lab_tensor *cu_k, const lab_attention_opts *opts);
@@ -121,11 +143,19 @@ LAB_API lab_tensor *lab_attention_packed(lab_graph *g, lab_tensor *q, lab_tensor
  *
  * The draw at (batch, head, query, key) is a function of opts' seed and stream, and of the query's position: the key of
  * Philox 4x32-10 is the first two words of Philox(key = seed, counter = (stream, 0, 0)), its counter the low 32 bits of
- * (batch, head, i + offset, floor(j / 4)), the word j mod 4; its upper 24 bits times 2^-24, compared in double.
+ * (batch, head, i + offset, floor(j / 4)), the word j mod 4; kept where its upper 24 bits times 2^-24 are at least
+ * `dropout`, compared in double. (Those that are kept are multiplied by 1 / (1 - dropout).)
  *
+ * @param g      the graph that owns the result
  * @param opts   dropout, seed, stream; causal, offset, offsets, key_lengths for positions (the latter two are [batch])
  * @param batch  the product of the batch dimensions; the number of sequences when packed
+ * @param heads  Hq
+ * @param tq     how many queries
+ * @param tk     how many keys
  * @return bool [batch, heads, tq, tk], true: kept; owned by g; NULL if the graph has failed
+ *
+ * No derivative. Errors: as above, of the options it reads; LAB_ERR_RANGE for a negative size.
+ * Source: Srivastava et al. 2014; Philox 4x32-10 (Salmon et al. 2011).
  */
 LAB_API lab_tensor *lab_dropout_mask(lab_graph *g, const lab_attention_opts *opts, int64_t batch, int64_t heads,
                                      int64_t tq, int64_t tk);

@@ -38,11 +38,19 @@ typedef struct lab_gradcheck_report {
  * Each difference is taken at two steps and extrapolated (Richardson), which also estimates its error. Gradients
  * smaller than what rounding does to the differences count as zero.
  *
- * @param f       called on graphs of lab_gradcheck's own; pure
- * @param xs      n leaves; floating-point ones are varied (and put back), the others only passed on
+ * With D(h) = (s(x + h) - s(x - h)) / 2h, the numeric value is (4 D(h/2) - D(h)) / 3, and |D(h/2) - D(h)| / 3 the
+ * estimate of its error. Source: Richardson 1911.
+ *
+ * @param f       called on a graph of lab_gradcheck's own, four times for each entry; pure
+ * @param ctx     passed to f
+ * @param n       how many xs
+ * @param xs      leaves; floating-point ones are varied (and put back, on failure too), the others only passed on
  * @param opts    NULL for the defaults
- * @param report  may be NULL
- * @return LAB_OK if it could be checked, whatever came out (report->passed says); f's failure; LAB_ERR_ARGUMENT
+ * @param report  the caller's, may be NULL; all zero on failure
+ * @return LAB_OK if it could be checked, whatever came out (report->passed says); f's failure; LAB_ERR_ARGUMENT (f, xs
+ *         or an x is NULL, n is negative, reserved words, f gave NULL), LAB_ERR_RANGE (a negative number in opts),
+ *         LAB_ERR_STATE (an x that is no leaf, or whose strides overlap), LAB_ERR_DTYPE (f's result is not
+ *         floating-point), LAB_ERR_UNSUPPORTED (second_order through an op without recorded derivative), LAB_ERR_MEMORY
  */
 LAB_API LAB_CHECKED lab_status lab_gradcheck(lab_fn f, void *ctx, int n, lab_tensor **xs,
                                              const lab_gradcheck_opts *opts, lab_gradcheck_report *report);

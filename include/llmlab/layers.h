@@ -8,9 +8,28 @@
  *     lab_X_visit(&x, "prefix", fn, ctx)       calls fn for every parameter, by name ("prefix.attn.q.weight")
  *     lab_X_free(&x)                           gives the parameters back
  *
- * init draws each parameter from (seed, stream = its number in visit order), so no two share draws. On failure the
- * struct is all zero. In a config, zero means the default and `reserved` must be zero. The fields of a layer may be
- * read and its parameters replaced; a layer must not be copied by assignment and then freed twice.
+ * init draws each parameter from (seed, stream = its number in visit order), so no two share draws. In a config, zero
+ * means the default and `reserved` must be zero. The fields of a layer may be read and its parameters replaced; a layer
+ * must not be copied by assignment and then freed twice.
+ */
+
+/** @file
+ * Layers. What holds for all functions here, and is not said again:
+ *
+ *   - **Ownership.** init fills the caller's struct with parameters that the caller owns through it (lab_X_free); on
+ *     failure the struct is all zero and there is nothing to free. What apply returns belongs to g, until its reset or
+ *     destroy; g keeps the parameters it has seen alive as long.
+ *   - **Errors of init**: LAB_ERR_ARGUMENT (x or config is NULL, reserved words, no such enumerator), LAB_ERR_DTYPE
+ *     (not floating-point), LAB_ERR_RANGE (a size that is not positive, or too large; a number that is not finite),
+ *     LAB_ERR_MEMORY; lab_last_message() has the sentence.
+ *   - **Errors of apply**, and of the functions without weights: NULL is returned if the graph had failed before, or
+ *     fails now; lab_graph_status(g) has the code and lab_graph_message(g) the sentence. LAB_ERR_ARGUMENT (the layer or
+ *     an operand is NULL, reserved words), LAB_ERR_SHAPE, LAB_ERR_DTYPE, LAB_ERR_RANGE, LAB_ERR_STATE (an operand of
+ *     another graph), LAB_ERR_MEMORY.
+ *   - **Errors of visit**: LAB_ERR_ARGUMENT (x or fn is NULL), LAB_ERR_RANGE (a name of more than 255 characters), or
+ *     what fn returns. A NULL prefix is none.
+ *   - **Derivatives.** Layers are made of ops: they are differentiable in their input and in every parameter, to any
+ *     order. What comes out is stated where it is short.
  */
 #ifndef LLMLAB_LAYERS_H
 #define LLMLAB_LAYERS_H
@@ -27,40 +46,51 @@ extern "C" {
  * Called for each parameter. Optimisers, checkpoints and counters use nothing else.
  *
  * @param name       such as "block.0.attn.q.weight"; valid during the call only
- * @param parameter  where the layer keeps it
+ * @param parameter  where the layer keeps it, and goes on owning it
+ * @param ctx        what the visit was given
  * @return LAB_OK to go on; anything else ends the visit, which returns it
  */
 typedef lab_status (*lab_visit_fn)(const char *name, lab_tensor **parameter, void *ctx);
 
-/* ---- Without weights of their own ---------------------------------------------------------------------------------- */
+/**
+ * @name Without weights of their own
+ * @{
+ */
 
 /**
  * y = (x - mean) / sqrt(variance + eps) * gain + shift, along the last axis.
  *
- * Centred twice before the variance is taken, so that a large mean costs no digits.
+ * Centred twice before the variance (the mean square of what is left) is taken, so that a large mean costs no digits.
  *
+ * @param g      the graph that records the operation and owns the result
  * @param x      [..., width], float
- * @param gain   [width] or NULL for 1
- * @param shift  [width] or NULL for 0
- * @param eps    at least 0
- * @return as x, owned by g; NULL if the graph has failed (LAB_ERR_SHAPE, LAB_ERR_DTYPE, LAB_ERR_RANGE)
+ * @param gain   [width] or NULL for 1, of x's dtype
+ * @param shift  [width] or NULL for 0, of x's dtype
+ * @param eps    at least 0, finite
+ * @return [..., width] as x, owned by g; NULL if the graph has failed: LAB_ERR_ARGUMENT (x is NULL), LAB_ERR_SHAPE
+ *         (rank 0; gain's or shift's), LAB_ERR_DTYPE, LAB_ERR_RANGE (eps), LAB_ERR_STATE, LAB_ERR_MEMORY
+ *
+ * With n = (x - mean) / r, r = sqrt(variance + eps), and dn = dy gain: dx = (dn - mean(dn) - n mean(dn n)) / r,
+ * dgain = sum of dy n and dshift = sum of dy over the rows.
  *
  * Source: Ba, Kiros and Hinton 2016.
  */
 LAB_API lab_tensor *lab_layer_norm(lab_graph *g, lab_tensor *x, lab_tensor *gain, lab_tensor *shift, double eps);
 
-/** The definition of lab_layer_norm, out of ops. */
+/** The definition of lab_layer_norm, out of ops: [..., width] as there; same errors, same derivative. */
 LAB_API lab_tensor *lab_layer_norm_composed(lab_graph *g, lab_tensor *x, lab_tensor *gain, lab_tensor *shift,
                                             double eps);
 
 /**
- * y = x / sqrt(mean(x^2) + eps) * gain, along the last axis; otherwise as lab_layer_norm.
+ * y = x / sqrt(mean(x^2) + eps) * gain, along the last axis of x [..., width]; otherwise as lab_layer_norm.
+ *
+ * With n = x / r, r = sqrt(mean(x^2) + eps), and dn = dy gain: dx = (dn - n mean(dn n)) / r, dgain = sum of dy n.
  *
  * Source: Zhang and Sennrich 2019.
  */
 LAB_API lab_tensor *lab_rms_norm(lab_graph *g, lab_tensor *x, lab_tensor *gain, double eps);
 
-/** The definition of lab_rms_norm, out of ops. */
+/** The definition of lab_rms_norm, out of ops: [..., width] as there; same errors, same derivative. */
 LAB_API lab_tensor *lab_rms_norm_composed(lab_graph *g, lab_tensor *x, lab_tensor *gain, double eps);
 
 /** What becomes of the rows' losses. */
@@ -81,20 +111,34 @@ typedef struct lab_cross_entropy_opts {
 } lab_cross_entropy_opts;
 
 /**
- * The cross-entropy of targets under softmax(logits): -log_softmax(logits)[target] for each row.
+ * The cross-entropy of targets under p = softmax(logits): -(1 - a) ln p[target] - a mean over classes of ln p, for each
+ * row; a is the smoothing, 0 by default.
  *
  * A row that is ignored leaves no trace: neither its logits nor its gradient are read, NaN included.
  *
+ * @param g        the graph that records the operation and owns the result
  * @param logits   [..., classes], float
  * @param targets  i64 [...], each in [0, classes) or ignored
  * @param opts     NULL: every row counts, mean
- * @return rank 0, or [...] with LAB_REDUCE_NONE; owned by g; NULL if the graph has failed: LAB_ERR_RANGE names the
- *         first target that is no class and its place. Differentiable in logits.
+ * @return rank 0, or [...] with LAB_REDUCE_NONE; owned by g; NULL if the graph has failed: LAB_ERR_RANGE (smoothing;
+ *         the first target that is no class, with its place), LAB_ERR_SHAPE, LAB_ERR_DTYPE, LAB_ERR_ARGUMENT (NULL, no
+ *         such enumerator, reserved words), LAB_ERR_STATE, LAB_ERR_UNSUPPORTED (path), LAB_ERR_MEMORY
+ *
+ * Derivative: dlogits = dy (p - (1 - a) e - a / classes) for each row, e being 1 at the target and 0 elsewhere; over
+ * the number of rows that count, with LAB_REDUCE_MEAN. Exactly 0 in rows that are ignored.
+ *
+ * Source of the smoothing: Szegedy et al. 2016, section 7.
  */
 LAB_API lab_tensor *lab_cross_entropy(lab_graph *g, lab_tensor *logits, lab_tensor *targets,
                                       const lab_cross_entropy_opts *opts);
 
-/* ---- Linear -------------------------------------------------------------------------------------------------------- */
+/** @} */
+
+/**
+ * @name Linear
+ * y = x weight^T + bias.  dx = dy weight, dweight = dy^T x and dbias = sum of dy, over all rows.
+ * @{
+ */
 
 /** How weights of linear maps are drawn; biases start at 0, gains at 1. */
 typedef enum lab_init_kind {
@@ -104,6 +148,7 @@ typedef enum lab_init_kind {
     LAB_INIT_ZEROS
 } lab_init_kind;
 
+/** What lab_linear_init makes. */
 typedef struct lab_linear_config {
     int64_t in, out;
     bool bias;
@@ -119,24 +164,32 @@ typedef struct lab_linear {
     lab_tensor *bias;   /* [out], or NULL */
 } lab_linear;
 
-/** @return LAB_OK, LAB_ERR_ARGUMENT, LAB_ERR_DTYPE, LAB_ERR_RANGE (a size that is not positive), LAB_ERR_MEMORY */
+/** Makes weight [out, in], and bias [out] if asked for. Errors: as above; of an orthogonal draw lab_qr's too. */
 LAB_API LAB_CHECKED lab_status lab_linear_init(lab_linear *x, const lab_linear_config *config, lab_dtype dtype,
                                                uint64_t seed);
-/** @param input  [..., in]  @return [..., out] */
+/** y = input weight^T + bias: [..., in] -> [..., out], owned by g; NULL if the graph has failed. */
 LAB_API lab_tensor *lab_linear_apply(lab_graph *g, const lab_linear *x, lab_tensor *input);
-/** Visits the parameters. @return what fn does; LAB_ERR_ARGUMENT (NULL), LAB_ERR_RANGE (a name too long) */
+/** Calls fn for each parameter, in the order above. Errors: as above. */
 LAB_API LAB_CHECKED lab_status lab_linear_visit(lab_linear *x, const char *prefix, lab_visit_fn fn, void *ctx);
 /** Gives its parameters back; NULL, and a layer that is all zero, are fine. */
 LAB_API void lab_linear_free(lab_linear *x);
 
-/* ---- MLP ------------------------------------------------------------------------------------------------------------ */
+/** @} */
 
+/**
+ * @name MLP
+ * y = down(activation(up(x))), or down(silu(gate(x)) * up(x)) (Shazeer 2020). Derivative: the ops'.
+ * @{
+ */
+
+/** What stands between the maps of an MLP. */
 typedef enum lab_activation {
     LAB_ACTIVATION_GELU_ERF = 0,
     LAB_ACTIVATION_GELU_TANH,
     LAB_ACTIVATION_SILU_GATED /* silu(gate(x)) * up(x): one more linear map */
 } lab_activation;
 
+/** What lab_mlp_init makes. */
 typedef struct lab_mlp_config {
     int64_t width;
     int64_t hidden; /* 0: 4 width */
@@ -154,17 +207,26 @@ typedef struct lab_mlp {
     lab_linear up, gate, down;
 } lab_mlp;
 
-/** @return as lab_linear_init */
+/** Makes up and gate [hidden, width], down [width, hidden], with biases if asked for. Errors: as above. */
 LAB_API LAB_CHECKED lab_status lab_mlp_init(lab_mlp *x, const lab_mlp_config *config, lab_dtype dtype, uint64_t seed);
-/** @param input  [..., width]  @return as input */
+/** y = down(activation(up(input))): [..., width] -> [..., width], owned by g; NULL if the graph has failed. */
 LAB_API lab_tensor *lab_mlp_apply(lab_graph *g, const lab_mlp *x, lab_tensor *input);
-/** Visits the parameters. @return what fn does; LAB_ERR_ARGUMENT (NULL), LAB_ERR_RANGE (a name too long) */
+/** Calls fn for each parameter, in the order above. Errors: as above. */
 LAB_API LAB_CHECKED lab_status lab_mlp_visit(lab_mlp *x, const char *prefix, lab_visit_fn fn, void *ctx);
 /** Gives its parameters back; NULL, and a layer that is all zero, are fine. */
 LAB_API void lab_mlp_free(lab_mlp *x);
 
-/* ---- Multi-head attention ------------------------------------------------------------------------------------------- */
+/** @} */
 
+/**
+ * @name Multi-head attention
+ * q = turn(split(x Wq)), k = turn(split(m Wk)), v = split(m Wv), y = join(attention(q, k, v)) Wo: split cuts the width
+ * into heads, turn is lab_rope, m the memory or x itself. Derivative: the ops'. Source: Vaswani et al. 2017,
+ * section 3.2.2; fewer heads of keys and values: Ainslie et al. 2023.
+ * @{
+ */
+
+/** What lab_mha_init makes. */
 typedef struct lab_mha_config {
     int64_t width;
     int64_t heads;
@@ -187,11 +249,20 @@ typedef struct lab_mha {
     lab_rope_opts rope;
 } lab_mha;
 
-/** @return as lab_linear_init; LAB_ERR_RANGE also where heads, kv_heads and width do not divide as they must */
+/**
+ * Makes q [heads head_dim, width], k and v [kv_heads head_dim, memory_width], out [width, heads head_dim].
+ *
+ * Errors: as above; LAB_ERR_RANGE also where heads, kv_heads and width do not divide as they must, and for a rotary
+ * width that is odd or above head_dim; LAB_ERR_ARGUMENT also for rope's positions.
+ */
 LAB_API LAB_CHECKED lab_status lab_mha_init(lab_mha *x, const lab_mha_config *config, lab_dtype dtype, uint64_t seed);
 
 /**
- * @param input   [..., T, width]: queries
+ * Attention of the input to the memory, or to itself.
+ *
+ * @param g       the graph that records the operation and owns the result
+ * @param x       the layer
+ * @param input   [..., T, width]: queries; 2 to 7 axes
  * @param memory  [..., S, memory_width]: keys and values (cross-attention); NULL: input itself
  * @param cache   must be NULL for now (LAB_ERR_UNSUPPORTED)
  * @param opts    of the attention inside, as for lab_attention; NULL: plain
@@ -199,13 +270,21 @@ LAB_API LAB_CHECKED lab_status lab_mha_init(lab_mha *x, const lab_mha_config *co
  */
 LAB_API lab_tensor *lab_mha_apply(lab_graph *g, const lab_mha *x, lab_tensor *input, lab_tensor *memory,
                                   lab_kv_cache *cache, const lab_attention_opts *opts);
-/** Visits the parameters. @return what fn does; LAB_ERR_ARGUMENT (NULL), LAB_ERR_RANGE (a name too long) */
+/** Calls fn for each parameter, in the order above. Errors: as above. */
 LAB_API LAB_CHECKED lab_status lab_mha_visit(lab_mha *x, const char *prefix, lab_visit_fn fn, void *ctx);
 /** Gives its parameters back; NULL, and a layer that is all zero, are fine. */
 LAB_API void lab_mha_free(lab_mha *x);
 
-/* ---- Block ---------------------------------------------------------------------------------------------------------- */
+/** @} */
 
+/**
+ * @name Block
+ * Attention and an MLP, each beside a way around it: lab_norm_place says in which order. Derivative: the ops'.
+ * Source: Vaswani et al. 2017 (norms after), Xiong et al. 2020 (before).
+ * @{
+ */
+
+/** lab_layer_norm or lab_rms_norm. */
 typedef enum lab_norm_kind { LAB_NORM_LAYER = 0, LAB_NORM_RMS } lab_norm_kind;
 
 /** Where the norms stand. */
@@ -214,6 +293,7 @@ typedef enum lab_norm_place {
     LAB_NORM_AFTER       /* x = norm1(x + attn(x)); x = norm2(x + mlp(x)) */
 } lab_norm_place;
 
+/** What lab_block_init makes. */
 typedef struct lab_block_config {
     int64_t width;
     int64_t heads, kv_heads, head_dim; /* as in lab_mha_config */
@@ -240,22 +320,28 @@ typedef struct lab_block {
     lab_mlp mlp;
 } lab_block;
 
-/** @return as lab_mha_init */
+/** Makes the norms' gains (1) and shifts (0), attention and MLP. Errors: as lab_mha_init, and norm_eps's range. */
 LAB_API LAB_CHECKED lab_status lab_block_init(lab_block *x, const lab_block_config *config, lab_dtype dtype,
                                               uint64_t seed);
 
 /**
- * @param input  [..., T, width]
+ * The block's function: see lab_norm_place.
+ *
+ * @param g      the graph that records the operation and owns the result
+ * @param x      the layer
+ * @param input  [..., T, width], of 2 to 7 axes
  * @param cache  must be NULL for now (LAB_ERR_UNSUPPORTED)
  * @param opts   of the attention inside, such as its causal rule; NULL: plain
  * @return as input, owned by g; NULL if the graph has failed
  */
 LAB_API lab_tensor *lab_block_apply(lab_graph *g, const lab_block *x, lab_tensor *input, lab_kv_cache *cache,
                                     const lab_attention_opts *opts);
-/** Visits the parameters. @return what fn does; LAB_ERR_ARGUMENT (NULL), LAB_ERR_RANGE (a name too long) */
+/** Calls fn for each parameter, in the order above. Errors: as above. */
 LAB_API LAB_CHECKED lab_status lab_block_visit(lab_block *x, const char *prefix, lab_visit_fn fn, void *ctx);
 /** Gives its parameters back; NULL, and a layer that is all zero, are fine. */
 LAB_API void lab_block_free(lab_block *x);
+
+/** @} */
 
 #ifdef __cplusplus
 }

@@ -301,7 +301,7 @@ LAB_API lab_tensor *lab_broadcast_to(lab_graph *g, lab_tensor *x, int rank, cons
  */
 LAB_API lab_tensor *lab_cast(lab_graph *g, lab_tensor *x, lab_dtype dtype);
 
-/** y = x laid out row-major: a view if it is already, else a copy.  dx = dy. */
+/** y = x, of the same shape, laid out row-major: a view if it is already, else a copy.  dx = dy. */
 LAB_API lab_tensor *lab_contiguous(lab_graph *g, lab_tensor *x);
 
 /** @} */

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * llmlab/runtime.h - the library as a whole: version, threads, memory, kernels.
  */
+
+/** @file
+ * The library as a whole. Settings belong to the process; what a setter refuses changes nothing, and lab_last_message()
+ * has the sentence. Environment, read once, at first need: LAB_NUM_THREADS, LAB_KERNELS. What makes no sense in them
+ * is as if they were not set; lab_info says what is in force.
+ */
 #ifndef LLMLAB_RUNTIME_H
 #define LLMLAB_RUNTIME_H
 
@@ -12,25 +18,27 @@
 extern "C" {
 #endif
 
-/** The version of the library, such as "0.1.0"; a static string. */
+/** The version of the library, such as "0.1.0"; a static string, not to be freed. */
 LAB_API const char *lab_version(void);
 
 /**
  * One paragraph on what runs here: version, kernel level, BLAS with its core and threading, threads.
  *
- * @return the length of the text, as snprintf does; `buffer` may be NULL when `size` is 0
+ * @param buffer  the caller's, receives as much as fits, ended by a zero byte; NULL: only the length is asked for
+ * @param size    its length in bytes
+ * @return the length of the whole text without the zero byte, as snprintf does
  */
 LAB_API size_t lab_info(char *buffer, size_t size);
 
 /**
- * How many threads the library uses at most, the caller included. Results do not depend on it.
+ * How many threads the library uses at most, the caller included, from the next op on. Results do not depend on it.
  *
  * @param n  0 for the default: the environment's LAB_NUM_THREADS, else the processors this process may run on
  * @return LAB_OK, LAB_ERR_RANGE (below 0 or above 256)
  */
 LAB_API LAB_CHECKED lab_status lab_set_threads(int n);
 
-/** How many threads the library uses at most. */
+/** How many threads the library uses at most, the caller included; at least 1. */
 LAB_API int lab_get_threads(void);
 
 /** Where the library's memory comes from. All of it passes through here; BLAS allocates for itself. */
@@ -50,7 +58,8 @@ typedef struct lab_allocator {
 LAB_API LAB_CHECKED lab_status lab_set_allocator(const lab_allocator *allocator);
 
 /**
- * Forces the kernel level; a level may give other bits than another, always the same ones itself.
+ * Forces the kernel level; a level may give other bits than another, always the same ones itself. To be called while
+ * nothing computes.
  *
  * @param level  "avx512", "avx2", "neon", "plain"; NULL for the environment's LAB_KERNELS, else the best there is
  * @return LAB_OK, LAB_ERR_ARGUMENT (no such name), LAB_ERR_UNSUPPORTED (not on this processor)
