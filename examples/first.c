@@ -4,7 +4,8 @@
 int main(void)
 {
     lab_graph *g = lab_graph_create(NULL);
-    lab_tensor *q = lab_randn(g, LAB_F32, 4, (int64_t[]){1, 8, 128, 64}, 1); /* seed 1 */
+    /* Queries, keys and values: 1 sequence, 8 heads, 128 tokens, 64 numbers each; random, with seeds 1, 2, 3. */
+    lab_tensor *q = lab_randn(g, LAB_F32, 4, (int64_t[]){1, 8, 128, 64}, 1);
     lab_tensor *k = lab_randn(g, LAB_F32, 4, (int64_t[]){1, 8, 128, 64}, 2);
     lab_tensor *v = lab_randn(g, LAB_F32, 4, (int64_t[]){1, 8, 128, 64}, 3);
     lab_tensor *y = lab_attention(g, q, k, v, &(lab_attention_opts){.causal = LAB_CAUSAL_TOP_LEFT});
@@ -12,5 +13,9 @@ int main(void)
     lab_grad(g, lab_sum_all(g, y), NULL, 1, &q, &dq, NULL); /* d sum(y) / d q */
     if (lab_graph_status(g) != LAB_OK)                      /* asked once, for all of it */
         fprintf(stderr, "%s\n", lab_graph_message(g));
+    else
+        printf("%d heads, %d tokens; d sum(y) / d q begins with %g, ends with %g\n", (int)lab_tensor_size(y, 1),
+               (int)lab_tensor_size(y, 2), *(float *)lab_tensor_data(dq),
+               ((float *)lab_tensor_data(dq))[lab_tensor_numel(dq) - 1]);
     lab_graph_destroy(&g);
 }
