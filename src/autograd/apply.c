@@ -103,10 +103,33 @@ static lab_status settle(lab_graph *g, lab_status status)
     return g->status;
 }
 
+bool lab__view_fits(const lab_tensor *base, const lab_spec *spec, const lab_view *view)
+{
+    int64_t element = (int64_t)lab_dtype_size(spec->dtype), first, step;
+    if (spec->dtype != base->dtype)
+        return false;
+    for (int i = 0; i < spec->rank; i++)
+        if (spec->shape[i] == 0)
+            return true;
+    if (base->numel == 0 ||
+        __builtin_add_overflow((base->data - base->storage->data) / element, view->offset, &first) || first < 0)
+        return false;
+    int64_t last = first;
+    for (int i = 0; i < spec->rank; i++)
+        if (view->strides[i] < 0 || __builtin_mul_overflow(spec->shape[i] - 1, view->strides[i], &step) ||
+            __builtin_add_overflow(last, step, &last))
+            return false;
+    return last < (int64_t)base->storage->bytes / element;
+}
+
 static lab_status make_view(lab_graph *g, application *a, const lab_view *view)
 {
     const lab_spec *spec = &a->specs[0];
     lab_tensor *base = a->in[0];
+    if (!lab__view_fits(base, spec, view))
+        return lab_graph_fail(g, LAB_ERR_RANGE, "its view %s %s leaves the memory of the operand (%s)",
+                              lab_dtype_name(spec->dtype), lab__shape_text(spec->rank, spec->shape),
+                              lab__tensor_text(base));
     lab_tensor *t = lab__new_alias(g, base);
     if (!t)
         return g->status;
@@ -209,6 +232,10 @@ lab_status lab__apply(lab_graph *g, const lab_op *op, const void *attrs, size_t 
         out[i] = NULL;
     if (!lab__healthy(g))
         return lab_graph_status(g);
+    if (__builtin_expect(g->suspended, 0)) {
+        lab__refuse(g, op->name, LAB_ERR_STATE, "%s", lab__suspended_text);
+        return g->status;
+    }
     application a;
     const lab_op *outer = g->running;
     g->running = op;
@@ -261,9 +288,16 @@ static lab_status check_descriptor(lab_graph *g, const lab_op *op, const void *a
     if (op->outputs < 1 || op->outputs > MAX_OUTPUTS || op->hidden < 0 || op->hidden >= op->outputs)
         return lab_graph_fail(g, LAB_ERR_ARGUMENT, "%s: %d results, %d of them hidden; must be 1 to %d, one visible",
                               op->name, op->outputs, op->hidden, MAX_OUTPUTS);
+    if (op->view && (op->outputs != 1 || op->inputs == 0 || op->optional & 1))
+        return lab_graph_fail(g, LAB_ERR_ARGUMENT, "%s: a view has one result, and an operand that is always there",
+                              op->name);
+    if (op->reads && op->n_reads < 1)
+        return lab_graph_fail(g, LAB_ERR_ARGUMENT, "%s: reads is given, but n_reads is %d", op->name, op->n_reads);
     for (int i = 0; i < 8; i++)
         if (op->reserved[i])
             return lab_graph_fail(g, LAB_ERR_ARGUMENT, "%s: the descriptor's reserved words are not zero", op->name);
+    if (op->view && n_in == 0)
+        return lab_graph_fail(g, LAB_ERR_ARGUMENT, "%s: a view of no operand", op->name);
     if (n_in < 0 || (op->inputs >= 0 && n_in != op->inputs))
         return lab_graph_fail(g, LAB_ERR_ARGUMENT, "%s: %d operands given, takes %d", op->name, n_in, op->inputs);
     if (n_out != op->outputs - op->hidden)

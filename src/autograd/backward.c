@@ -236,9 +236,8 @@ static lab_status record_node(walk *w, const node *n)
         lab_tensor *gradient = c.grad_in[i];
         if (!s || !gradient)
             continue;
-        if (gradient->dtype != s->tensor->dtype || !lab__same_shape(gradient, s->tensor))
-            return lab_graph_fail(g, LAB_ERR_SHAPE, "its derivative is %s where %s was needed",
-                                  lab__tensor_text(gradient), lab__tensor_text(s->tensor));
+        if (lab__check_gradient(g, s->tensor, gradient) != LAB_OK)
+            break;
         s->place = s->place ? lab_add(g, s->place, gradient) : gradient;
     }
     g->running = outer;
@@ -263,6 +262,8 @@ static lab_status check_start(lab_graph *g, const lab_tensor *y)
 {
     if (!y)
         return lab_graph_fail(g, LAB_ERR_ARGUMENT, "y is NULL");
+    if (g->suspended)
+        return lab_graph_fail(g, LAB_ERR_STATE, "%s", lab__suspended_text);
     if (g->base_mode != MODE_RECORD)
         return lab_graph_fail(g, LAB_ERR_STATE, "an inference graph records nothing that could be differentiated");
     if (g->mode != MODE_RECORD)
@@ -385,7 +386,8 @@ static lab_status make_leaf_targets(walk *w)
         lab_tensor *gradient = lab__leaf_gradient(leaf);
         if (!gradient)
             return lab_graph_fail(g, LAB_ERR_MEMORY, "no memory for the gradient of %s", lab__tensor_text(leaf));
-        if (leaf->gradient_present) {
+        /* Absent, it is written where it lies; unless an op of this graph has read its old values and may yet again. */
+        if (leaf->gradient_present || lab__on_graph(g, gradient, false)) {
             g->mode = MODE_TEMPORARY;
             s->place = lab__new_tensor(g, leaf->dtype, leaf->rank, leaf->shape);
             g->mode = g->base_mode;
@@ -407,6 +409,8 @@ static void settle_leaves(walk *w)
         lab_tensor *leaf = s->tensor->origin;
         if (leaf->gradient_present)
             lab__tensor_accumulate(leaf->gradient, s->place);
+        else if (s->place->storage != leaf->gradient->storage)
+            lab__tensor_copy(leaf->gradient, s->place);
         leaf->gradient_present = true;
         lab_tensor_touch(leaf->gradient);
     }
@@ -420,6 +424,8 @@ lab_status lab_backward(lab_graph *g, lab_tensor *y)
     const lab_op *outer = g->running;
     g->running = &name;
     lab_status status = check_start(g, y);
+    if (status == LAB_OK && (outer || lab__in_checkpoint(g)))
+        status = lab_graph_fail(g, LAB_ERR_STATE, "called inside an op or a checkpointed function");
     lab_tensor *on_graph = status == LAB_OK ? find_on_graph(g, y) : NULL;
     if (status == LAB_OK && !on_graph)
         status = lab_graph_fail(g, LAB_ERR_STATE, "y (%s) is not on this graph", lab__tensor_text(y));

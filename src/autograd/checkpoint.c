@@ -16,6 +16,9 @@ typedef struct checkpoint {
     int operand[];      /* which operand each x is */
 } checkpoint;
 
+const char lab__suspended_text[] =
+    "a checkpointed function must compute on the graph it is given, not on the outer one";
+
 bool lab__in_checkpoint(const lab_graph *g)
 {
     return g->parent || g->checkpoint_depth > 0;
@@ -27,9 +30,13 @@ static lab_tensor *run(lab_graph *g, lab_graph *on, const checkpoint *c, lab_ten
     const lab_op *outer = on->running;
     on->running = NULL;
     on->checkpoint_depth++;
+    g->suspended = on != g;
     lab_tensor *y = c->f(on, xs, c->ctx);
+    g->suspended = false;
     on->checkpoint_depth--;
     on->running = outer;
+    if (on != g && g->status != LAB_OK)
+        return NULL;
     if (on->status != LAB_OK) {
         if (on != g)
             lab_graph_fail(g, on->status, "%s", on->message);
@@ -166,6 +173,8 @@ lab_tensor *lab_checkpoint(lab_graph *g, lab_fn f, int n, lab_tensor **xs, void 
     static const char *const name = "lab_checkpoint";
     if (!lab__healthy(g))
         return NULL;
+    if (g->suspended)
+        return lab__refuse(g, name, LAB_ERR_STATE, "%s", lab__suspended_text);
     if (!f || n < 0 || (n > 0 && !xs))
         return lab__refuse(g, name, LAB_ERR_ARGUMENT, !f ? "f is NULL" : n < 0 ? "n is negative" : "xs is NULL");
     for (int i = 0; i < n; i++) {

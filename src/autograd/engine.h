@@ -58,6 +58,8 @@ struct lab_graph {
     lab_graph *parent, *child; /* the child is kept for the next checkpoint */
     double flops;
     int checkpoint_depth; /* checkpointed functions that run on this graph itself */
+    bool suspended;       /* a checkpointed function runs on the child: here nothing may be computed meanwhile */
+    uint64_t epoch;       /* no other graph's, and another after each reset: marks carry it */
 };
 
 /* ---- Applying ops ---------------------------------------------------------------------------------------------- */
@@ -100,6 +102,15 @@ void lab__free_temporary(lab_graph *g, lab_tensor *t);
 
 /* Gives back every temporary made since `until` headed the list. */
 void lab__sweep_temporaries(lab_graph *g, lab_tensor *until);
+
+/* Whether a view of such a shape stays inside its base's memory. */
+bool lab__view_fits(const lab_tensor *base, const lab_spec *spec, const lab_view *view);
+
+/* Fails g unless a derivative may serve as t's gradient. */
+lab_status lab__check_gradient(lab_graph *g, const lab_tensor *t, const lab_tensor *gradient);
+
+/* What is said to those who compute on a suspended graph. */
+extern const char lab__suspended_text[];
 
 /* Fails g with LAB_ERR_MEMORY, and the words for what there was no memory for. */
 lab_status lab__out_of_memory(lab_graph *g, const char *what);

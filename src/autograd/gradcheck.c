@@ -35,7 +35,7 @@ static bool varies(const lab_tensor *x)
 }
 
 /* f's result, or (second order) its vector-Jacobian products with a seed that is varied too. */
-static lab_status evaluate(check *c)
+static lab_status find_outs(check *c)
 {
     lab_graph *g = c->g;
     lab_graph_reset(g);
@@ -56,6 +56,23 @@ static lab_status evaluate(check *c)
             wanted[count++] = c->xs[i];
     c->n_outs = count;
     return lab_grad(g, y, c->xs[c->n_xs], count, wanted, c->outs, &(lab_grad_opts){.create_graph = true});
+}
+
+/* The same, of as many elements as the first time: there is memory for no more. */
+static lab_status evaluate(check *c)
+{
+    lab_status status = find_outs(c);
+    int64_t count = 0;
+    for (int k = 0; k < c->n_outs && status == LAB_OK; k++) {
+        count += c->outs[k]->numel;
+        if (!lab__is_float(c->outs[k]->dtype))
+            status = lab__fail(LAB_ERR_DTYPE, "lab_gradcheck: f's result %s has no derivative",
+                               lab__tensor_text(c->outs[k]));
+    }
+    if (status == LAB_OK && c->weights && count != c->n_values)
+        status = lab__fail(LAB_ERR_STATE, "lab_gradcheck: f gave %lld elements, %lld the first time", (long long)count,
+                           (long long)c->n_values);
+    return status;
 }
 
 static double element(const lab_tensor *t, const char *place)
@@ -254,12 +271,8 @@ static lab_status prepare(check *c, double **memory, size_t *bytes)
     if (status != LAB_OK)
         return status;
     c->n_values = c->n_entries = 0;
-    for (int k = 0; k < c->n_outs; k++) {
-        if (!lab__is_float(c->outs[k]->dtype))
-            return lab__fail(LAB_ERR_DTYPE, "lab_gradcheck: f's result %s has no derivative",
-                             lab__tensor_text(c->outs[k]));
+    for (int k = 0; k < c->n_outs; k++)
         c->n_values += c->outs[k]->numel;
-    }
     for (int i = 0; i < c->n; i++)
         c->n_entries += varies(c->xs[i]) ? c->xs[i]->numel : 0;
     size_t count = 3 * ((size_t)c->n_values + (size_t)c->n_entries);

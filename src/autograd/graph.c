@@ -15,6 +15,12 @@ static bool all_zero(const uint64_t *words, int n)
     return true;
 }
 
+static uint64_t next_epoch(void)
+{
+    static atomic_uint_fast64_t epochs;
+    return atomic_fetch_add_explicit(&epochs, 1, memory_order_relaxed) + 1;
+}
+
 static lab_graph *new_graph(graph_mode mode, lab_graph *parent)
 {
     lab_graph *g = lab__allocate(sizeof *g);
@@ -23,6 +29,7 @@ static lab_graph *new_graph(graph_mode mode, lab_graph *parent)
     memset(g, 0, sizeof *g);
     g->mode = g->base_mode = mode;
     g->parent = parent;
+    g->epoch = next_epoch();
     return g;
 }
 
@@ -80,6 +87,8 @@ void lab_graph_reset(lab_graph *g)
     }
     g->running = NULL;
     g->flops = 0;
+    g->suspended = false;
+    g->epoch = next_epoch();
 }
 
 void lab_graph_destroy(lab_graph **graph)
@@ -287,6 +296,7 @@ lab_mark lab_graph_mark(lab_graph *g)
     mark.place[0] = (uint64_t)(uintptr_t)place.chunk;
     mark.place[1] = place.used;
     mark.place[2] = (uint64_t)g->n_foreign;
+    mark.place[3] = g->epoch;
     return mark;
 }
 
@@ -297,6 +307,10 @@ void lab_graph_release(lab_graph *g, lab_mark mark)
     if (g->base_mode != MODE_INFERENCE) {
         lab__refuse(g, "lab_graph_release", LAB_ERR_STATE,
                     "only an inference graph gives memory back before its reset");
+        return;
+    }
+    if (mark.place[3] != g->epoch) {
+        lab__refuse(g, "lab_graph_release", LAB_ERR_STATE, "the mark is not of this graph since its last reset");
         return;
     }
     /* The headers of foreign tensors seen since lie behind the mark too: forget those, keep the others. */

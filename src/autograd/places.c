@@ -69,7 +69,7 @@ static bool find_region(walk *w, slot *s)
     lab_op_call call = {
         .graph = w->graph, .op = n->op, .attrs = n->attrs, .n_in = 1, .n_out = 1, .in = &in, .specs = &spec};
     lab_view view;
-    if (!n->op->view(&call, &view))
+    if (!n->op->view(&call, &view) || !lab__view_fits(in, &spec, &view))
         return false;
     s->place = alias_place(w, in);
     if (!s->place)
@@ -251,11 +251,21 @@ bool lab__place_open(walk *w, slot *s, bool *add)
     return true;
 }
 
+lab_status lab__check_gradient(lab_graph *g, const lab_tensor *t, const lab_tensor *gradient)
+{
+    if (!lab__readable(g, gradient))
+        return lab_graph_fail(g, LAB_ERR_STATE, "its derivative (%s) was computed on another graph",
+                              lab__tensor_text(gradient));
+    if (gradient->dtype != t->dtype || !lab__same_shape(gradient, t))
+        return lab_graph_fail(g, LAB_ERR_SHAPE, "its derivative is %s where %s was needed", lab__tensor_text(gradient),
+                              lab__tensor_text(t));
+    return LAB_OK;
+}
+
 lab_status lab__place_accumulate(walk *w, slot *s, lab_tensor *gradient)
 {
-    if (gradient->dtype != s->tensor->dtype || !lab__same_shape(gradient, s->tensor))
-        return lab_graph_fail(w->graph, LAB_ERR_SHAPE, "its derivative is %s where %s was needed",
-                              lab__tensor_text(gradient), lab__tensor_text(s->tensor));
+    if (lab__check_gradient(w->graph, s->tensor, gradient) != LAB_OK)
+        return w->graph->status;
     if (!s->place && !s->base && !s->n_parts) {
         s->place = alias_place(w, gradient);
         s->filled = s->taken_over = true;

@@ -132,11 +132,15 @@ static bool strides_overlap(int rank, const int64_t *shape, const int64_t *strid
     return false;
 }
 
-static lab_status check_strides(int rank, const int64_t *shape, const int64_t *strides, size_t element, size_t *extent)
+/* The extent in bytes of a tensor that has elements. A stride that leads to no second element need not be countable:
+ * it becomes 0 in `kept`, so that whoever multiplies by it does not overflow. */
+static lab_status check_strides(int rank, const int64_t *shape, const int64_t *strides, size_t element, size_t *extent,
+                                int64_t *kept)
 {
     size_t last = 0;
     for (int i = 0; i < rank; i++) {
         size_t step;
+        kept[i] = shape[i] > 1 || (size_t)strides[i] <= PTRDIFF_MAX / element ? strides[i] : 0;
         if (shape[i] > 1 &&
             (!lab__multiply((size_t)(shape[i] - 1), (size_t)strides[i], &step) || !lab__add_sizes(last, step, &last)))
             last = SIZE_MAX;
@@ -163,10 +167,14 @@ lab_status lab_tensor_wrap(lab_tensor **out, lab_dtype dtype, int rank, const in
         if (strides[i] < 0)
             return lab__fail(LAB_ERR_RANGE, "lab_tensor_wrap: stride %lld of axis %d is negative",
                              (long long)strides[i], i);
+    int64_t kept[LAB_MAX_RANK];
     if (numel > 0 && strides) {
-        status = check_strides(rank, shape, strides, lab_dtype_size(dtype), &extent);
+        status = check_strides(rank, shape, strides, lab_dtype_size(dtype), &extent, kept);
         if (status != LAB_OK)
             return status;
+        strides = kept;
+    } else {
+        strides = NULL; /* nothing lies anywhere, or row-major was asked for */
     }
     if (numel > 0 && !data)
         return lab__fail(LAB_ERR_ARGUMENT, "lab_tensor_wrap: data is NULL");
@@ -176,7 +184,7 @@ lab_status lab_tensor_wrap(lab_tensor **out, lab_dtype dtype, int rank, const in
     lab_tensor *t = new_leaf(dtype, rank, shape, strides, data, extent);
     if (!t)
         return lab__fail(LAB_ERR_MEMORY, "lab_tensor_wrap: no memory for the header");
-    t->overlapping = numel > 0 && strides && strides_overlap(rank, shape, strides);
+    t->overlapping = strides && strides_overlap(rank, shape, strides);
     t->storage->release = release;
     t->storage->context = ctx;
     *out = t;
@@ -331,6 +339,8 @@ static void copy_row(void *context, int64_t n, char *const *data, const int64_t 
 void lab__tensor_copy(lab_tensor *dst, const lab_tensor *src)
 {
     size_t size = lab_dtype_size(src->dtype);
+    if (src->numel == 0)
+        return;
     if (lab__is_contiguous(dst) && lab__is_contiguous(src) && src->numel <= 64) {
         memcpy(dst->data, src->data, (size_t)src->numel * size);
         return;

@@ -90,7 +90,7 @@ static lab_status mark_node(walk *w, node *n)
         if (lab__is_float(n->out[i]->dtype) && !lab__slot_make(w, n->out[i]))
             return g->status;
     slot *s = lab__slot_of(w, n->out[0]);
-    if (n->is_view && s && !s->given && lab__wanted(w, n, 0) && !w->create_graph &&
+    if (n->is_view && n->n_in == 1 && s && !s->given && lab__wanted(w, n, 0) && !w->create_graph &&
         !(op->flags & LAB_OP_VIEW_OVERLAPS)) {
         s->base = lab__slot_of(w, n->in[0]);
         s->whole = s->base->tensor->numel == s->tensor->numel;
