@@ -49,8 +49,9 @@ typedef struct lab_gradcheck_report {
  * @param report  the caller's, may be NULL; all zero on failure
  * @return LAB_OK if it could be checked, whatever came out (report->passed says); f's failure; LAB_ERR_ARGUMENT (f, xs
  *         or an x is NULL, n is negative, reserved words, f gave NULL), LAB_ERR_RANGE (a negative number in opts),
- *         LAB_ERR_STATE (an x that is no leaf, or whose strides overlap), LAB_ERR_DTYPE (f's result is not
- *         floating-point), LAB_ERR_UNSUPPORTED (second_order through an op without recorded derivative), LAB_ERR_MEMORY
+ *         LAB_ERR_STATE (an x that is no leaf, or whose strides overlap; f's result changes its size),
+ *         LAB_ERR_DTYPE (f's result is not floating-point), LAB_ERR_UNSUPPORTED (second_order through an op without
+ *         recorded derivative), LAB_ERR_MEMORY
  */
 LAB_API LAB_CHECKED lab_status lab_gradcheck(lab_fn f, void *ctx, int n, lab_tensor **xs,
                                              const lab_gradcheck_opts *opts, lab_gradcheck_report *report);

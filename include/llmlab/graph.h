@@ -79,8 +79,8 @@ typedef struct lab_mark {
  * LAB_ERR_STATE on a recording graph. */
 LAB_API lab_mark lab_graph_mark(lab_graph *g);
 
-/** Gives back everything an inference graph computed since the mark, one of its own; those tensors must not be used any
- * more. LAB_ERR_STATE on a recording graph. */
+/** Gives back everything an inference graph computed since the mark; those tensors must not be used any more.
+ * LAB_ERR_STATE on a recording graph, and for a mark of another graph or from before a reset. */
 LAB_API void lab_graph_release(lab_graph *g, lab_mark mark);
 
 /**
@@ -90,8 +90,8 @@ LAB_API void lab_graph_release(lab_graph *g, lab_mark mark);
  * @param y  one element, floating-point, on g
  * @return LAB_OK, or the graph's failure: LAB_ERR_ARGUMENT (y is NULL), LAB_ERR_SHAPE (y has not one element),
  *         LAB_ERR_DTYPE (y is not floating-point), LAB_ERR_STATE (a value that a derivative reads was written since; y
- *         not on g; an inference graph; called from inside an op's first derivative), LAB_ERR_UNSUPPORTED (an op has no
- *         derivative; its name), LAB_ERR_MEMORY, or what an op's derivative fails with. On failure the leaves'
+ *         not on g; an inference graph; called inside an op or a checkpointed function), LAB_ERR_UNSUPPORTED (an op has
+ *         no derivative; its name), LAB_ERR_MEMORY, or what an op's derivative fails with. On failure the leaves'
  *         gradients are as they were.
  */
 LAB_API lab_status lab_backward(lab_graph *g, lab_tensor *y);
@@ -128,9 +128,9 @@ LAB_API lab_tensor *lab_detach(lab_graph *g, lab_tensor *x);
 /**
  * y = f(g', xs, ctx), where f's inner results are not kept but computed again in backward.
  *
- * f may read leaves and tensors of g through ctx: they count as used on g and get their gradients like xs. Only the
- * returned tensor leaves f. f is pure and runs once more per backward; with create_graph it runs on g itself; on an
- * inference graph it just runs.
+ * f may read leaves and tensors of g through ctx: they count as used on g and get their gradients like xs. It computes
+ * on g' alone: g answers LAB_ERR_STATE meanwhile. Only the returned tensor leaves f. f is pure and runs once more per
+ * backward; with create_graph it runs on g itself; on an inference graph it just runs.
  *
  * @param g    the graph; f gets a child g' of it, or g itself
  * @param f    what to compute

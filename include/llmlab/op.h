@@ -89,7 +89,7 @@ struct lab_op {
     const lab_reads *reads; /* n_reads entries, the last one for all further operands; NULL: everything is read */
     int n_reads;
     lab_status (*shape)(lab_op_call *call);                /* checks operands, fills specs */
-    bool (*view)(const lab_op_call *call, lab_view *view); /* result 0 as a view of operand 0, if possible */
+    bool (*view)(const lab_op_call *call, lab_view *view); /* the one result as a view of operand 0, if possible */
     size_t (*scratch)(const lab_op_call *call);            /* bytes forward needs for a while */
     lab_status (*forward)(lab_op_call *call);              /* not called when view answered true */
     lab_status (*vjp)(lab_graph *g, lab_vjp_call *call);   /* recorded form */
@@ -112,8 +112,8 @@ struct lab_op {
  * @param outputs      receives them, of the shapes that the op's shape rule says, owned by g; all NULL on failure
  * @return LAB_OK, or the graph's failure: LAB_ERR_ARGUMENT (a descriptor without name, shape rule or forward, with
  *         reserved words or impossible counts; n_in or n_out not as it says; a NULL array or operand),
- *         LAB_ERR_STATE (an operand of another graph), LAB_ERR_RANGE (a rank or size that the shape rule gives),
- *         LAB_ERR_MEMORY, or what the op's own functions return
+ *         LAB_ERR_STATE (an operand of another graph), LAB_ERR_RANGE (a rank or size that the shape rule gives,
+ *         a view that leaves its operand's memory), LAB_ERR_MEMORY, or what the op's own functions return
  *
  * Derivative: the op's.
  */
