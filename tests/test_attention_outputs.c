@@ -331,21 +331,31 @@ static void wrong_dropout_masks_are_named(void **state)
 
 /* ---- Paths and checkpoints ------------------------------------------------------------------------------------------- */
 
-static void fused_path_is_refused_until_it_exists(void **state)
+static void the_path_can_be_asked_about_and_forced(void **state)
 {
     (void)state;
     uint64_t draws = draw_start("path");
     attention_case c = {.dtype = LAB_F32, .heads = 1, .kv_heads = 1, .tq = 2, .tk = 2, .d = 2, .dv = 2};
     case_make(&c, &draws);
     lab_graph *g = lab_graph_create(NULL);
+    lab_tensor *probs;
     const char *why = NULL;
-    assert_int_equal(lab_attention_path(g, c.q, c.k, c.v, NULL, &why), LAB_PATH_COMPOSED);
+    assert_int_equal(lab_attention_path(g, c.q, c.k, c.v, NULL, &why), LAB_PATH_FUSED);
     assert_non_null(why);
-    c.opts.path = LAB_PATH_COMPOSED;
-    assert_non_null(case_run(g, &c));
-    c.opts.path = LAB_PATH_FUSED;
+    assert_int_equal(lab_attention_path(g, c.q, c.k, c.v, &(lab_attention_opts){.probs = &probs}, &why),
+                     LAB_PATH_COMPOSED);
+    assert_non_null(strstr(why, "probs"));
+    assert_int_equal(lab_attention_path(g, c.q, c.k, c.v, &(lab_attention_opts){.path = LAB_PATH_COMPOSED}, &why),
+                     LAB_PATH_COMPOSED);
+    assert_int_equal(lab_attention_path(g, c.q, c.k, c.v, &(lab_attention_opts){.softcap = -1}, &why), LAB_PATH_AUTO);
+    for (int path = LAB_PATH_AUTO; path <= LAB_PATH_FUSED; path++) {
+        c.opts.path = (lab_path)path;
+        assert_non_null(case_run(g, &c));
+    }
+    c.opts.probs = &probs;
     assert_null(case_run(g, &c));
-    expect_refusal(g, LAB_ERR_UNSUPPORTED, "FUSED");
+    assert_null(probs);
+    expect_refusal(g, LAB_ERR_UNSUPPORTED, "FUSED: probs");
     lab_graph_destroy(&g);
     case_free(&c);
 }
@@ -403,7 +413,7 @@ int main(void)
         cmocka_unit_test(dropout_scales_what_it_keeps),
         cmocka_unit_test(dropout_is_the_same_in_both_precisions_and_for_any_threads),
         cmocka_unit_test(wrong_dropout_masks_are_named),
-        cmocka_unit_test(fused_path_is_refused_until_it_exists),
+        cmocka_unit_test(the_path_can_be_asked_about_and_forced),
         cmocka_unit_test(only_the_result_leaves_a_checkpoint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;

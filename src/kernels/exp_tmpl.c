@@ -88,10 +88,17 @@ ALWAYS_INLINE vec FN(polynomial)(vec x, int degree, const real *coefficients)
     return FN(vec_fma)(last, x, other);
 }
 
-/* e^r - 1 for |r| <= 0.35. */
+/* e^r - 1 for |r| <= 0.35. Pairs of coefficients first, beside r^2 (Estrin 1960): what bounds an exponential in a loop
+ * is how many of them are under way at once, so the chain of dependent steps is kept short. */
 ALWAYS_INLINE vec FN(exp_rest)(vec r)
 {
-    return FN(vec_fma)(r * r, FN(polynomial)(r, EXP_DEGREE, FN(exp_polynomial)), r);
+    const real *c = FN(exp_polynomial);
+    vec square = r * r, sum = FN(broadcast)(c[EXP_DEGREE]);
+    if (EXP_DEGREE % 2 == 1)
+        sum = FN(vec_fma)(sum, r, FN(broadcast)(c[EXP_DEGREE - 1]));
+    for (int i = EXP_DEGREE - 1 - EXP_DEGREE % 2; i > 0; i -= 2)
+        sum = FN(vec_fma)(sum, square, FN(vec_fma)(FN(broadcast)(c[i]), r, FN(broadcast)(c[i - 1])));
+    return FN(vec_fma)(square, sum, r);
 }
 
 /* e^x, exp_low <= x <= exp_high. */
@@ -125,7 +132,8 @@ ALWAYS_INLINE vec FN(exp_of_near)(vec x)
 #ifdef LEVEL_HAS_SCALE
     return FN(join_exp)(e);
 #else
-    return (1 + e.rest) * FN(power_factor)(e.power);
+    vec factor = FN(power_factor)(e.power);
+    return FN(vec_fma)(e.rest, factor, factor);
 #endif
 }
 

@@ -98,6 +98,60 @@ typedef struct kernel_row_fns {
 typedef void (*kernel_tile_fn)(int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row, int64_t a_column,
                                const void *b, int64_t b_row, void *c, int64_t c_row, bool add);
 
+/* Which of a piece's n keys a query may see: [first, stop), one for each query of a panel, from the piece's first key
+ * on; and the keys that all of them may see, full_first <= j < full_stop. first and stop are NULL where these are all
+ * n. */
+typedef struct kernel_limits {
+    const int32_t *first, *stop;
+    int64_t full_first, full_stop;
+} kernel_limits;
+
+/* Panels, the rows of fused attention turned on their side: `width` queries beside each other, element j of query i at
+ * [j * stride + i]. Nothing is summed across queries: a query's bits do not depend on those beside it. A piece of a
+ * row begins at a multiple of 4 keys. */
+typedef struct kernel_panel_fns {
+    int width;
+    /* The panel of x, rows x columns of any strides, times factor; 0 where there is no row. */
+    void (*pack)(int64_t rows, int64_t columns, void *panel, int64_t stride, const void *x, int64_t x_row,
+                 int64_t x_column, double factor);
+    /* y (+)= the panel turned back, each query times its factor. */
+    void (*unpack)(int64_t rows, int64_t columns, void *y, int64_t y_row, int64_t y_column, const void *panel,
+                   int64_t stride, const void *factors, bool add);
+    /* Scores of n keys more: those beyond a query's limits become -inf; `maximum` becomes the largest yet, and
+     * `rescale` e^(maximum before - maximum now). True if e^(score - maximum) is a normal number for each key within
+     * the limits, so that none of these has the score -inf. */
+    bool (*maximum)(int64_t n, void *scores, int64_t stride, const kernel_limits *limits, void *maximum, void *rescale);
+    /* scores = e^(scores - maximum), and sums = sums * rescale + their sum: four lanes, key j in lane j mod 4. `near`
+     * is what maximum said. */
+    void (*exponentials)(int64_t n, void *scores, int64_t stride, const kernel_limits *limits, const void *maximum,
+                         const void *rescale, double *sums, bool near);
+    /* Each query's n elements times its factor. */
+    void (*multiply)(int64_t n, void *panel, int64_t stride, const void *factors);
+    /* panel = |ahead + i - j|, stride `width`: query 0 is `ahead` keys ahead of key 0. */
+    void (*distances)(int64_t n, void *panel, int64_t ahead);
+    /* Scores become -inf where `allowed`, rows x n bytes of any strides, is 0. */
+    void (*forbid)(int64_t rows, int64_t n, void *scores, int64_t stride, const uint8_t *allowed, int64_t allowed_row,
+                   int64_t allowed_column);
+    /* The derivative of softmax: scores become p = e^((scores - maximum) - log_sums), 0 beyond the limits, times
+     * factors (a panel of stride `width`, dropout's; NULL: 1); gradients become p (gradients * factors - deltas), and 0
+     * where p is 0, whatever was there. */
+    void (*slopes)(int64_t n, void *scores, void *gradients, int64_t stride, const kernel_limits *limits,
+                   const void *maximum, const void *log_sums, const void *deltas, const void *factors,
+                   const void *softened);
+    /* Whether rows x columns numbers, dense in a row, are all finite. */
+    bool (*finite)(int64_t rows, int64_t columns, const void *x, int64_t x_row);
+    /* 1 for each pair within the limits whose score is not -inf, else 0. */
+    void (*allowed)(int64_t n, const void *scores, int64_t stride, const kernel_limits *limits, uint8_t *allowed,
+                    int64_t allowed_stride);
+    /* The tile product over allowed pairs only, the same bits otherwise, for numbers that are not finite:
+     * sum[c][query] += weights[j][query] x[j][c], a panel of stride `width`, and
+     * sum[j][c] += weights[j][query] x[query][c]. */
+    void (*add_by_query)(int64_t n, int64_t columns, void *sum, const uint8_t *allowed, int64_t allowed_stride,
+                         const void *weights, int64_t stride, const void *x, int64_t x_row, int64_t x_column);
+    void (*add_by_key)(int64_t n, int64_t rows, int64_t columns, void *sum, int64_t sum_row, const uint8_t *allowed,
+                       int64_t allowed_stride, const void *weights, int64_t stride, const void *x, int64_t x_row);
+} kernel_panel_fns;
+
 typedef struct kernel_table {
     const char *level; /* "plain", "avx2", "avx512", "neon" */
     int vector_bits;
@@ -106,6 +160,7 @@ typedef struct kernel_table {
     kernel_compare_fn compare[KERNEL_TYPES][KERNEL_COMPARE_COUNT];
     kernel_row_fns row[KERNEL_TYPES];
     kernel_tile_fn tile[KERNEL_TYPES];
+    kernel_panel_fns panel[KERNEL_TYPES];
 } kernel_table;
 
 /* The table in use. Chosen once by processor, and by the environment variable LAB_KERNELS if it names a level this

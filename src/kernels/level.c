@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -44,6 +45,8 @@ typedef int8_t FN(bytes) __attribute__((vector_size(LANES)));
 #include "softmax_tmpl.c"
 
 #include "tile_tmpl.c"
+
+#include "panel_tmpl.c"
 
 #include "peak_tmpl.c"
 
@@ -96,5 +99,21 @@ const kernel_part PART(LEVEL, TYPE) = {
             .log_softmax_backward = FN(log_softmax_backward),
         },
     .tile = FN(tile),
+    .panel =
+        {
+            .width = PANEL,
+            .pack = FN(panel_pack),
+            .unpack = FN(panel_unpack),
+            .maximum = FN(panel_maximum),
+            .exponentials = FN(panel_exponentials),
+            .multiply = FN(panel_multiply),
+            .distances = FN(panel_distances),
+            .forbid = FN(panel_forbid),
+            .slopes = FN(panel_slopes),
+            .finite = FN(panel_finite),
+            .allowed = FN(panel_allowed),
+            .add_by_query = FN(panel_add_by_query),
+            .add_by_key = FN(panel_add_by_key),
+        },
     .fma_peak = FN(fma_peak),
 };

@@ -326,14 +326,21 @@ static void run_alone(int64_t pieces, parallel_fn fn, void *context)
     inside = nested;
 }
 
-void lab__parallel_run(int64_t pieces, parallel_fn fn, void *context)
+void lab__parallel_run_within(int workers, int64_t pieces, parallel_fn fn, void *context)
 {
     int threads = lab__parallel_threads();
     bool idle = false;
+    if (threads > workers)
+        threads = workers;
     if (pieces <= 1 || threads == 1 || inside || !atomic_compare_exchange_strong(&pool.busy, &idle, true)) {
         run_alone(pieces, fn, context);
         return;
     }
     run_shared(pieces, fn, context, threads);
     atomic_store(&pool.busy, false);
+}
+
+void lab__parallel_run(int64_t pieces, parallel_fn fn, void *context)
+{
+    lab__parallel_run_within(PARALLEL_MAX_THREADS, pieces, fn, context);
 }

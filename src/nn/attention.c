@@ -5,7 +5,7 @@
  * There is no derivative in this file: every line is an op that knows its own. What options do is said elsewhere:
  * mask.c and bias.c for the scores, dropout.c for the probabilities, empty_rows.c for queries without keys.
  */
-#include "attention_impl.h"
+#include "attention_fused.h"
 
 #include <string.h>
 
@@ -49,8 +49,11 @@ static lab_tensor *without_sink(lab_graph *g, const attention *a, lab_tensor *we
     return a->opts->sink ? lab_slice(g, weights, -1, 0, a->tk, 1) : weights;
 }
 
-lab_tensor *lab__attend(lab_graph *g, lab_tensor *q, lab_tensor *k, lab_tensor *v, const attention *a)
+lab_tensor *lab__attend(lab_graph *g, lab_tensor *q, lab_tensor *k, lab_tensor *v, const attention *call)
 {
+    attention with_rows = *call;
+    const attention *a = &with_rows;
+    with_rows.rows_may_be_empty = lab__rows_may_be_empty(call, q, k);
     lab_tensor *scores = matmul_by_group(g, a, scaled(g, a, q), lab_transpose(g, k, -2, -1));
     scores = lab__attention_mask(g, a, lab__attention_bias(g, a, scores));
     lab_tensor *with_keys = lab__rows_with_keys(g, a, scores);
@@ -87,7 +90,8 @@ lab_tensor *lab_attention(lab_graph *g, lab_tensor *q, lab_tensor *k, lab_tensor
         return lab__refuse_as_said(g, "attention", status);
     if (a.opts->stats)
         memset(a.opts->stats, 0, (size_t)a.heads * sizeof *a.opts->stats);
-    lab_tensor *out = lab__attend(g, q, k, v, &a);
+    lab_tensor *out = lab__attention_choose(&a, NULL) == LAB_PATH_FUSED ? lab__attend_fused(g, &a, q, k, v, NULL, NULL)
+                                                                        : lab__attend(g, q, k, v, &a);
     if (!lab__healthy(g)) {
         clear_outputs(opts);
         return NULL;
@@ -102,9 +106,9 @@ lab_path lab_attention_path(lab_graph *g, lab_tensor *q, lab_tensor *k, lab_tens
 {
     attention a;
     bool fine = lab__healthy(g) && lab__attention_read(g, &a, q, k, v, opts) == LAB_OK;
+    if (fine)
+        return lab__attention_choose(&a, why);
     if (why)
-        *why = !fine                               ? "the call would fail"
-               : a.opts->path == LAB_PATH_COMPOSED ? "the options ask for the composed path"
-                                                   : "there is no fused kernel yet";
-    return fine ? LAB_PATH_COMPOSED : LAB_PATH_AUTO;
+        *why = "the call would fail";
+    return LAB_PATH_AUTO;
 }

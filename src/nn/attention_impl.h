@@ -34,6 +34,9 @@ lab_status lab__attention_read(const lab_graph *g, attention *a, const lab_tenso
 /* Likewise the options that lab_dropout_mask reads; everything else of `a` is filled in. */
 lab_status lab__attention_read_dropout(const lab_graph *g, const attention *a);
 
+/* Whether positions from an offset are whole numbers of 64 bits, offsets[index] being named if not. */
+lab_status lab__attention_offset_fits(int64_t offset, int64_t tq, int64_t tk, int64_t index);
+
 /* The definition. Sets *lse and *probs where asked for; adds to stats, which lab__stats_finish divides.
  * (lab_attention is lab__attention_read, this, and the stats' end.) */
 lab_tensor *lab__attend(lab_graph *g, lab_tensor *q, lab_tensor *k, lab_tensor *v, const attention *a);
@@ -48,6 +51,9 @@ lab_tensor *lab__attention_mask(lab_graph *g, const attention *a, lab_tensor *sc
 /* Soft cap, bias, ALiBi. */
 lab_tensor *lab__attention_bias(lab_graph *g, const attention *a, lab_tensor *scores);
 
+/* Philox's key for the dropout of one call. */
+void lab__dropout_key(uint64_t seed, uint64_t stream, uint32_t key[2]);
+
 /* Probabilities kept and scaled, or dropped. */
 lab_tensor *lab__attention_dropout(lab_graph *g, const attention *a, lab_tensor *weights);
 
@@ -57,6 +63,15 @@ bool lab__rows_may_be_empty(const attention *a, const lab_tensor *q, const lab_t
 lab_tensor *lab__rows_with_keys(lab_graph *g, const attention *a, lab_tensor *scores);
 lab_tensor *lab__empty_row_weights(lab_graph *g, const attention *a, lab_tensor *with_keys, lab_tensor *weights);
 lab_tensor *lab__empty_row_output(lab_graph *g, const attention *a, lab_tensor *with_keys, lab_tensor *out);
+
+/* Statistics of one row, score by score (-inf: a forbidden key), which go to its head at the end. */
+typedef struct stats_row {
+    double largest, u, u2, a;
+} stats_row;
+
+void lab__stats_row_begin(stats_row *row);
+void lab__stats_row_add(stats_row *row, double score);
+void lab__stats_row_end(lab_attention_stats *stats, const stats_row *row);
 
 /* Statistics of masked scores [..., Hq, Tq, Tk]: sums first, divided at the end. */
 void lab__stats_add(const attention *a, const lab_tensor *scores);

@@ -145,6 +145,14 @@ static bool offset_fits(int64_t offset, int64_t tq, int64_t tk)
     return tq <= room && offset <= room - tq && offset >= -(room - tq);
 }
 
+lab_status lab__attention_offset_fits(int64_t offset, int64_t tq, int64_t tk, int64_t index)
+{
+    if (!offset_fits(offset, tq, tk))
+        return lab__fail(LAB_ERR_RANGE, "offsets[%lld] is %lld: positions would overflow", (long long)index,
+                         (long long)offset);
+    return LAB_OK;
+}
+
 static lab_status check_offsets(const lab_attention_opts *o, int64_t tq, int64_t tk)
 {
     bool stated = o->offset != 0 || o->offsets;
@@ -158,11 +166,10 @@ static lab_status check_offsets(const lab_attention_opts *o, int64_t tq, int64_t
                          o->causal == LAB_CAUSAL_TOP_LEFT ? "TOP_LEFT" : "BOTTOM_RIGHT");
     if (!offset_fits(o->offset, tq, tk))
         return lab__fail(LAB_ERR_RANGE, "offset is %lld: positions would overflow", (long long)o->offset);
-    for (int64_t i = 0; i < lab_tensor_numel(o->offsets); i++)
-        if (!offset_fits(lab__i64_at(o->offsets, i), tq, tk))
-            return lab__fail(LAB_ERR_RANGE, "offsets[%lld] is %lld: positions would overflow", (long long)i,
-                             (long long)lab__i64_at(o->offsets, i));
-    return LAB_OK;
+    lab_status status = LAB_OK;
+    for (int64_t i = 0; status == LAB_OK && i < lab_tensor_numel(o->offsets); i++)
+        status = lab__attention_offset_fits(lab__i64_at(o->offsets, i), tq, tk, i);
+    return status;
 }
 
 static lab_status check_window(const lab_window *w)
@@ -281,14 +288,13 @@ lab_status lab__attention_read(const lab_graph *g, attention *a, const lab_tenso
         (status = check_numbers(a)) != LAB_OK || (status = check_positions(a)) != LAB_OK ||
         (status = check_tensors(g, a)) != LAB_OK)
         return status;
-    if (a->opts->path == LAB_PATH_FUSED)
-        return lab__fail(LAB_ERR_UNSUPPORTED, "path FUSED: there is no fused kernel yet");
+    if (a->opts->path == LAB_PATH_FUSED && a->opts->probs)
+        return lab__fail(LAB_ERR_UNSUPPORTED, "path FUSED: probs stands in the way, which the composed path alone has");
     if (lab__in_checkpoint(g) && (a->opts->lse || a->opts->probs || a->opts->stats))
         return lab__fail(LAB_ERR_UNSUPPORTED, "%s: only the result leaves a checkpointed function",
                          a->opts->lse     ? "lse"
                          : a->opts->probs ? "probs"
                                           : "stats");
-    a->rows_may_be_empty = lab__rows_may_be_empty(a, q, k);
     return LAB_OK;
 }
 

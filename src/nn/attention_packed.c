@@ -1,8 +1,9 @@
-/* attention_packed.c - sequences of different lengths behind one another: attention on each alone.
+/* attention_packed.c - sequences of different lengths behind one another: attention on each alone. The composed path
+ * goes from one to the next; the fused op takes all of them at once.
  *
  * q is [total_q, Hq, d], k and v are [total_k, Hk, d or dv]; sequence s has the rows cu[s] ... cu[s + 1] - 1.
  */
-#include "attention_impl.h"
+#include "attention_fused.h"
 
 #include <limits.h>
 #include <string.h>
@@ -151,6 +152,54 @@ static lab_tensor *attend_to_all(lab_graph *g, const packed *p)
     return lab__healthy(g) ? out : NULL;
 }
 
+/* ---- All at once ------------------------------------------------------------------------------------------------------ */
+
+/* The header of x with its rows where a sequence has them: [heads, total, size]. */
+static lab_tensor as_one_sequence(const lab_tensor *x)
+{
+    lab_tensor view = *x;
+    view.shape[0] = x->shape[1];
+    view.shape[1] = x->shape[0];
+    view.strides[0] = x->strides[1];
+    view.strides[1] = x->strides[0];
+    return view;
+}
+
+/* What attention checks, asked of all rows as if they were one sequence, and then what differs from one to the other.
+ */
+static lab_status read_all(const lab_graph *g, const packed *p, attention *a, lab_attention_opts *opts)
+{
+    const lab_tensor q = as_one_sequence(p->q), k = as_one_sequence(p->k), v = as_one_sequence(p->v);
+    *opts = *p->opts;
+    opts->offsets = NULL;
+    lab_status status = lab__attention_read(g, a, &q, &k, &v, opts);
+    for (int64_t s = 0; status == LAB_OK && s < p->sequences; s++) {
+        const int64_t tk = lab__i64_at(p->cu_k, s + 1) - lab__i64_at(p->cu_k, s);
+        if (p->opts->offsets)
+            status = lab__attention_offset_fits(lab__i64_at(p->opts->offsets, s), a->tq, a->tk, s);
+        if (status == LAB_OK && tk == 0 && opts->empty_row == LAB_EMPTY_UNIFORM)
+            status = lab__fail(LAB_ERR_RANGE, "empty_row asks for the mean of v, but sequence %lld has no keys",
+                               (long long)s);
+    }
+    a->opts = p->opts;
+    return status;
+}
+
+static lab_tensor *attend_fused(lab_graph *g, const packed *p)
+{
+    attention a;
+    lab_attention_opts opts;
+    lab_status status = read_all(g, p, &a, &opts);
+    if (status != LAB_OK)
+        return lab__refuse_as_said(g, "attention_packed", status);
+    if (p->opts->stats)
+        memset(p->opts->stats, 0, (size_t)a.heads * sizeof *p->opts->stats);
+    lab_tensor *out = lab__attend_fused(g, &a, p->q, p->k, p->v, p->cu_q, p->cu_k);
+    if (out && p->opts->stats)
+        lab__stats_finish(a.heads, p->opts->stats);
+    return out;
+}
+
 lab_tensor *lab_attention_packed(lab_graph *g, lab_tensor *q, lab_tensor *k, lab_tensor *v, lab_tensor *cu_q,
                                  lab_tensor *cu_k, const lab_attention_opts *opts)
 {
@@ -163,5 +212,7 @@ lab_tensor *lab_attention_packed(lab_graph *g, lab_tensor *q, lab_tensor *k, lab
     if (!lab__healthy(g))
         return NULL;
     lab_status status = check(g, &p);
-    return status == LAB_OK ? attend_to_all(g, &p) : lab__refuse_as_said(g, "attention_packed", status);
+    if (status != LAB_OK)
+        return lab__refuse_as_said(g, "attention_packed", status);
+    return p.opts->path == LAB_PATH_COMPOSED ? attend_to_all(g, &p) : attend_fused(g, &p);
 }

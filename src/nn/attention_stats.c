@@ -1,6 +1,6 @@
 /* attention_stats.c - how sharply heads look, from their masked scores, in double.
  *
- * With m a row's maximum, and the sums taken without the largest term itself (whose e^0 is 1):
+ * With m a row's maximum so far, and the sums taken without the largest term itself (whose e^0 is 1):
  *
  *     u = sum e^(s - m)    u2 = sum e^(2 (s - m))    a = sum (s - m) e^(s - m)    l = 1 + u
  *
@@ -15,40 +15,39 @@ typedef struct row_stats {
     bool empty;
 } row_stats;
 
-static double score_at(const lab_tensor *scores, int64_t place)
+void lab__stats_row_begin(stats_row *row)
 {
-    return scores->dtype == LAB_F32 ? ((const float *)scores->data)[place] : ((const double *)scores->data)[place];
+    *row = (stats_row){.largest = -INFINITY};
 }
 
-static row_stats stats_of_row(const lab_tensor *scores, int64_t first, int64_t n)
+void lab__stats_row_add(stats_row *row, double score)
 {
-    double largest = -INFINITY;
-    int64_t where = -1;
-    for (int64_t j = 0; j < n; j++) {
-        double s = score_at(scores, first + j);
-        if (isnan(s) || s > largest) {
-            largest = s;
-            where = j;
+    if (score == -INFINITY || isnan(row->largest))
+        return;
+    if (isnan(score) || score > row->largest) {
+        const double ahead = row->largest - score, r = exp(ahead);
+        if (r > 0) {
+            row->a = r * (row->a + ahead * (row->u + 1));
+            row->u = r * (row->u + 1);
+            row->u2 = r * r * (row->u2 + 1);
+        } else {
+            row->a = row->u = row->u2 = 0;
         }
-        if (isnan(s))
-            break;
+        row->largest = score;
+        return;
     }
-    if (where < 0)
+    const double below = score - row->largest, weight = exp(below);
+    row->u += weight;
+    row->u2 += weight * weight;
+    row->a += weight > 0 ? below * weight : 0;
+}
+
+static row_stats end_of(const stats_row *row)
+{
+    if (row->largest == -INFINITY)
         return (row_stats){.empty = true};
-    double u = 0, u2 = 0, a = 0;
-    for (int64_t j = 0; j < n; j++) {
-        double below = score_at(scores, first + j) - largest;
-        if (j == where || below == -INFINITY)
-            continue;
-        double weight = exp(below);
-        u += weight;
-        u2 += weight * weight;
-        a += below * weight;
-    }
-    double l = 1 + u;
-    if (largest == INFINITY)
-        l = u = NAN; /* as the probabilities of such a row are */
-    return (row_stats){.p_max = 1 / l, .entropy = log1p(u) - a / l, .gain = (2 * u + u * u - u2) / (l * l)};
+    double u = row->largest < INFINITY ? row->u : NAN, l = 1 + u; /* as the probabilities of such a row are */
+    return (row_stats){.p_max = 1 / l, .entropy = log1p(u) - row->a / l, .gain = (2 * u + u * u - row->u2) / (l * l)};
 }
 
 /* The sum is kept in the place of the mean until the end. A NaN stays. */
@@ -59,8 +58,9 @@ static void spread_add(lab_spread *spread, double x, bool first)
     spread->mean += x;
 }
 
-static void add_row(lab_attention_stats *stats, row_stats row)
+void lab__stats_row_end(lab_attention_stats *stats, const stats_row *scores)
 {
+    const row_stats row = end_of(scores);
     bool first = stats->rows == stats->empty_rows;
     stats->rows++;
     if (row.empty) {
@@ -73,14 +73,22 @@ static void add_row(lab_attention_stats *stats, row_stats row)
     stats->saturated_share += row.p_max > 0.99;
 }
 
+static double score_at(const lab_tensor *scores, int64_t place)
+{
+    return scores->dtype == LAB_F32 ? ((const float *)scores->data)[place] : ((const double *)scores->data)[place];
+}
+
 void lab__stats_add(const attention *a, const lab_tensor *scores)
 {
     if (!scores)
         return;
-    for (int64_t b = 0; b < a->batch; b++)
-        for (int64_t h = 0; h < a->heads; h++)
-            for (int64_t i = 0; i < a->tq; i++)
-                add_row(&a->opts->stats[h], stats_of_row(scores, ((b * a->heads + h) * a->tq + i) * a->tk, a->tk));
+    for (int64_t i = 0; i < a->batch * a->heads * a->tq; i++) {
+        stats_row row;
+        lab__stats_row_begin(&row);
+        for (int64_t j = 0; j < a->tk; j++)
+            lab__stats_row_add(&row, score_at(scores, i * a->tk + j));
+        lab__stats_row_end(&a->opts->stats[i / a->tq % a->heads], &row);
+    }
 }
 
 void lab__stats_finish(int64_t heads, lab_attention_stats *stats)

@@ -61,6 +61,15 @@ static const lab_op dropout_mask = {
     .forward = mask_forward,
 };
 
+void lab__dropout_key(uint64_t seed, uint64_t stream, uint32_t key[2])
+{
+    uint32_t words[4];
+    lab__philox((uint32_t[]){(uint32_t)stream, (uint32_t)(stream >> 32), 0, 0},
+                (uint32_t[]){(uint32_t)seed, (uint32_t)(seed >> 32)}, words);
+    key[0] = words[0];
+    key[1] = words[1];
+}
+
 static lab_tensor *make_mask(lab_graph *g, const attention *a)
 {
     dropout_attrs attrs = {.p = a->opts->dropout,
@@ -69,12 +78,7 @@ static lab_tensor *make_mask(lab_graph *g, const attention *a)
                            .tq = a->tq,
                            .tk = a->tk,
                            .first_batch = a->first_batch};
-    uint64_t seed = a->opts->seed, stream = a->opts->stream;
-    uint32_t words[4];
-    lab__philox((uint32_t[]){(uint32_t)stream, (uint32_t)(stream >> 32), 0, 0},
-                (uint32_t[]){(uint32_t)seed, (uint32_t)(seed >> 32)}, words);
-    attrs.key[0] = words[0];
-    attrs.key[1] = words[1];
+    lab__dropout_key(a->opts->seed, a->opts->stream, attrs.key);
     lab_tensor *offset = lab__attention_offset(g, a), *mask;
     lab_custom_op(g, &dropout_mask, &attrs, sizeof attrs, 1, &offset, 1, &mask);
     return mask;

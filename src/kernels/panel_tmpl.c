@@ -1,0 +1,373 @@
+/* panel_tmpl.c - the rows of fused attention: maximum, exponentials and sums, the derivative of softmax.
+ *
+ * A panel is a row of the tile product's blocks turned on its side: PANEL queries beside each other, one in each lane,
+ * and below each other the keys (of scores) or the columns (of q, of an output): element j of query i is at
+ * j * stride + i. So what belongs to a query never meets its neighbours, nothing is summed across lanes, and a query's
+ * bits are those that it has alone. Which keys a query may see is an interval of its own, [first, stop).
+ *
+ * The sum over keys goes in four lanes, key j to lane j mod 4; each piece of a row begins at a multiple of 4.
+ */
+
+enum { PANEL = TILE_VECTORS * LANES, SUM_LANES = 4 };
+
+/* ---- Turning ------------------------------------------------------------------------------------------------------- */
+
+/* Columns and rows of LANES x LANES numbers exchanged: each stage interleaves one half of the vectors with the other.
+ */
+ALWAYS_INLINE void FN(turn)(vec x[LANES])
+{
+    for (int stage = 1; stage < LANES; stage *= 2) {
+        vec y[LANES];
+        for (int i = 0; i < LANES / 2; i++) {
+            y[2 * i] = FN(interleave_low)(x[i], x[i + LANES / 2]);
+            y[2 * i + 1] = FN(interleave_high)(x[i], x[i + LANES / 2]);
+        }
+        memcpy(x, y, sizeof y);
+    }
+}
+
+/* At most LANES rows and columns of x, turned: y[c] holds column c; zero where there is no row. */
+ALWAYS_INLINE void FN(turn_block)(int64_t rows, int64_t columns, vec y[LANES], const real *x, int64_t x_row,
+                                  int64_t x_column)
+{
+    for (int i = 0; i < LANES; i++) {
+        y[i] = (vec){0};
+        if (i >= rows)
+            continue;
+        const real *row = x + i * x_row;
+        if (x_column == 1 && columns == LANES) {
+            y[i] = FN(load)(row);
+        } else {
+            real part[LANES] = {0};
+            FN(gather)(columns, part, row, x_column);
+            y[i] = FN(load)(part);
+        }
+    }
+    FN(turn)(y);
+}
+
+static void FN(panel_pack)(int64_t rows, int64_t columns, void *panel, int64_t stride, const void *x, int64_t x_row,
+                           int64_t x_column, double factor)
+{
+    for (int64_t i = 0; i < PANEL; i += LANES) {
+        real *to = (real *)panel + i;
+        const real *from = (const real *)x + i * x_row;
+        for (int64_t c = 0; c < columns; c += LANES) {
+            int64_t count = columns - c < LANES ? columns - c : LANES;
+            vec block[LANES];
+            FN(turn_block)(rows - i, count, block, from + c * x_column, x_row, x_column);
+            for (int k = 0; k < count; k++)
+                FN(store)(to + (c + k) * stride, block[k] * (real)factor);
+        }
+    }
+}
+
+ALWAYS_INLINE void FN(unpack_row)(int64_t n, real *y, int64_t y_column, vec x, bool add)
+{
+    if (n == LANES && y_column == 1) {
+        FN(store)(y, add ? FN(load)(y) + x : x);
+        return;
+    }
+    real part[LANES];
+    FN(store)(part, x);
+    for (int64_t i = 0; i < n; i++)
+        y[i * y_column] = add ? y[i * y_column] + part[i] : part[i];
+}
+
+static void FN(panel_unpack)(int64_t rows, int64_t columns, void *y, int64_t y_row, int64_t y_column, const void *panel,
+                             int64_t stride, const void *factors, bool add)
+{
+    for (int64_t i = 0; i < rows; i += LANES) {
+        const real *from = (const real *)panel + i;
+        const vec factor = FN(load)((const real *)factors + i);
+        for (int64_t c = 0; c < columns; c += LANES) {
+            int64_t count = columns - c < LANES ? columns - c : LANES;
+            vec block[LANES];
+            for (int k = 0; k < LANES; k++)
+                block[k] = k < count ? FN(load)(from + (c + k) * stride) * factor : (vec){0};
+            FN(turn)(block);
+            for (int k = 0; k < LANES && i + k < rows; k++)
+                FN(unpack_row)(count, (real *)y + (i + k) * y_row + c * y_column, y_column, block[k], add);
+        }
+    }
+}
+
+/* ---- Which keys ---------------------------------------------------------------------------------------------------- */
+
+ALWAYS_INLINE mask FN(limit)(const int32_t *x)
+{
+    mask limit;
+    for (int i = 0; i < LANES; i++)
+        limit[i] = x[i];
+    return limit;
+}
+
+/* The lanes that may see key j. */
+ALWAYS_INLINE mask FN(within)(mask first, mask stop, int64_t j)
+{
+    const mask at = (mask){0} + (int32_t)j;
+    return (first <= at) & (at < stop);
+}
+
+/* Scores of keys from..end that a lane may not see become -inf. */
+ALWAYS_INLINE void FN(forbid)(int64_t from, int64_t end, real *s, int64_t stride, mask first, mask stop)
+{
+    for (int64_t j = from; j < end; j++)
+        FN(store)
+    (s + j * stride, FN(select)(FN(within)(first, stop, j), FN(load)(s + j * stride), FN(broadcast)(-INFINITY)));
+}
+
+static void FN(panel_forbid)(int64_t rows, int64_t n, void *scores, int64_t stride, const uint8_t *allowed,
+                             int64_t allowed_row, int64_t allowed_column)
+{
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < n; j++)
+            if (!allowed[i * allowed_row + j * allowed_column])
+                ((real *)scores)[j * stride + i] = -INFINITY;
+}
+
+static void FN(panel_allowed)(int64_t n, const void *scores, int64_t stride, const kernel_limits *limits,
+                              uint8_t *allowed, int64_t allowed_stride)
+{
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t i = 0; i < PANEL; i++) {
+            bool within = !limits->first || (limits->first[i] <= j && j < limits->stop[i]);
+            allowed[j * allowed_stride + i] = within && ((const real *)scores)[j * stride + i] != -INFINITY;
+        }
+}
+
+/* ---- Forward ------------------------------------------------------------------------------------------------------- */
+
+/* Lanes of nothing but -inf have nothing subtracted, so that their exponentials are 0. */
+ALWAYS_INLINE vec FN(shift_of)(vec largest)
+{
+    return FN(select)(largest == FN(broadcast)(-INFINITY), (vec){0}, largest);
+}
+
+ALWAYS_INLINE void FN(range_of_rows)(int64_t from, int64_t end, const real *s, int64_t stride, FN(range) * range)
+{
+    FN(range) r = *range, other = *range;
+    int64_t j = from;
+    for (; j + 2 <= end; j += 2) {
+        vec x0 = FN(load)(s + j * stride), x1 = FN(load)(s + (j + 1) * stride);
+        r.largest = FN(vec_max)(x0, r.largest);
+        other.largest = FN(vec_max)(x1, other.largest);
+        r.least = FN(vec_min)(x0, r.least);
+        other.least = FN(vec_min)(x1, other.least);
+    }
+    if (j < end) {
+        r.largest = FN(vec_max)(FN(load)(s + j * stride), r.largest);
+        r.least = FN(vec_min)(FN(load)(s + j * stride), r.least);
+    }
+    range->largest = FN(vec_max)(other.largest, r.largest);
+    range->least = FN(vec_min)(other.least, r.least);
+}
+
+/* The largest score, and the least of those that the lane may see. */
+ALWAYS_INLINE void FN(range_of_edge)(int64_t from, int64_t end, real *s, int64_t stride, mask first, mask stop,
+                                     FN(range) * range)
+{
+    FN(forbid)(from, end, s, stride, first, stop);
+    for (int64_t j = from; j < end; j++) {
+        vec x = FN(load)(s + j * stride);
+        range->largest = FN(vec_max)(x, range->largest);
+        range->least = FN(vec_min)(FN(select)(FN(within)(first, stop, j), x, FN(broadcast)(INFINITY)), range->least);
+    }
+}
+
+static bool FN(panel_maximum)(int64_t n, void *scores, int64_t stride, const kernel_limits *limits, void *maximum,
+                              void *rescale)
+{
+    mask beyond = {0};
+    for (int64_t i = 0; i < PANEL; i += LANES) {
+        real *s = (real *)scores + i, *m = (real *)maximum + i;
+        const vec before = FN(load)(m);
+        FN(range) range = {before, FN(broadcast)(INFINITY), {0}};
+        FN(range_of_rows)(limits->full_first, limits->full_stop, s, stride, &range);
+        if (limits->first) {
+            const mask first = FN(limit)(limits->first + i), stop = FN(limit)(limits->stop + i);
+            FN(range_of_edge)(0, limits->full_first, s, stride, first, stop, &range);
+            FN(range_of_edge)(limits->full_stop, n, s, stride, first, stop, &range);
+        }
+        const vec shift = FN(shift_of)(range.largest);
+        FN(store)(m, range.largest);
+        FN(store)((real *)rescale + i, FN(exp_below)(before - shift));
+        beyond |= ~(range.least - shift >= FN(exp_normal));
+    }
+    for (int i = 0; i < LANES; i++)
+        if (beyond[i])
+            return false;
+    return true;
+}
+
+/* s = e^(s - shift) in rows from..end, and the sums. `near`: see exp_of_near. */
+ALWAYS_INLINE void FN(exp_rows)(int64_t from, int64_t end, real *s, int64_t stride, vec shift, bool near,
+                                vec sum[SUM_LANES])
+{
+    int64_t j = from;
+    for (; near && j + SUM_LANES <= end; j += SUM_LANES)
+        for (int k = 0; k < SUM_LANES; k++) {
+            vec e = FN(exp_of_near)(FN(load)(s + (j + k) * stride) - shift);
+            FN(store)(s + (j + k) * stride, e);
+            sum[k] += e;
+        }
+    for (; j < end; j++) {
+        vec e = FN(exp_below)(FN(load)(s + j * stride) - shift);
+        FN(store)(s + j * stride, e);
+        sum[j % SUM_LANES] += e;
+    }
+}
+
+static void FN(panel_exponentials)(int64_t n, void *scores, int64_t stride, const kernel_limits *limits,
+                                   const void *maximum, const void *rescale, double *sums, bool near)
+{
+    int64_t first = (limits->full_first + SUM_LANES - 1) / SUM_LANES * SUM_LANES, stop = limits->full_stop;
+    if (!near || first >= stop)
+        first = stop = n;
+    for (int64_t i = 0; i < PANEL; i += LANES) {
+        real *s = (real *)scores + i, part[LANES];
+        const vec shift = FN(shift_of)(FN(load)((const real *)maximum + i));
+        vec sum[SUM_LANES] = {{0}};
+        FN(exp_rows)(0, first, s, stride, shift, false, sum);
+        FN(exp_rows)(first, stop, s, stride, shift, true, sum);
+        FN(exp_rows)(stop, n, s, stride, shift, false, sum);
+        FN(store)(part, (sum[0] + sum[1]) + (sum[2] + sum[3]));
+        for (int k = 0; k < LANES; k++)
+            sums[i + k] = sums[i + k] * (double)((const real *)rescale)[i + k] + (double)part[k];
+    }
+}
+
+static void FN(panel_multiply)(int64_t n, void *panel, int64_t stride, const void *factors)
+{
+    vec factor[TILE_VECTORS];
+    for (int v = 0; v < TILE_VECTORS; v++)
+        factor[v] = FN(load)((const real *)factors + v * LANES);
+    for (int64_t j = 0; j < n; j++)
+        for (int v = 0; v < TILE_VECTORS; v++) {
+            real *x = (real *)panel + j * stride + v * LANES;
+            FN(store)(x, FN(load)(x) * factor[v]);
+        }
+}
+
+/* Within 2^20 the distances are exact whole numbers in either type; farther away they are rounded from whole numbers.
+ */
+static void FN(panel_distances)(int64_t n, void *panel, int64_t ahead)
+{
+    const int64_t exact = 1 << 20;
+    real start[PANEL], *to = panel;
+    bool near = ahead > -exact && ahead < exact - PANEL && n < exact;
+    for (int64_t i = 0; i < PANEL; i++)
+        start[i] = (real)(ahead + i);
+    for (int64_t j = 0; j < n; j++, to += PANEL)
+        for (int64_t i = 0; i < PANEL; i++)
+            to[i] = near ? (real)fabs(start[i] - (real)j) : (real)llabs(ahead + i - j);
+}
+
+/* ---- Backward ------------------------------------------------------------------------------------------------------ */
+
+/* A row of gradients, from probabilities. factor and soft may be NULL. */
+ALWAYS_INLINE void FN(panel_slope_row)(real *s, real *dp, const real *factor, const real *soft, vec p, vec delta)
+{
+    vec d = FN(load)(dp), kept = p;
+    if (factor) {
+        kept = p * FN(load)(factor);
+        d *= FN(load)(factor);
+    }
+    d = p * (d - delta);
+    if (soft)
+        d *= 1 - FN(load)(soft) * FN(load)(soft);
+    FN(store)(s, kept);
+    FN(store)(dp, (vec)((mask)d & ~(p == 0)));
+}
+
+ALWAYS_INLINE void FN(panel_slope_rows)(int64_t n, real *s, real *dp, int64_t stride, const real *factors,
+                                        const real *soft, vec m, vec log_sum, vec delta)
+{
+    for (int64_t j = 0; j < n; j++, s += stride, dp += stride) {
+        const vec p = FN(exp_below)((FN(load)(s) - m) - log_sum);
+        FN(panel_slope_row)(s, dp, factors, soft, p, delta);
+        factors = factors ? factors + PANEL : NULL;
+        soft = soft ? soft + PANEL : NULL;
+    }
+}
+
+/* A row without keys has the maximum -inf; its scores, all -inf too, stay as they are. */
+static void FN(panel_slopes)(int64_t n, void *scores, void *gradients, int64_t stride, const kernel_limits *limits,
+                             const void *maximum, const void *log_sums, const void *deltas, const void *factors,
+                             const void *softened)
+{
+    for (int64_t i = 0; i < PANEL; i += LANES) {
+        real *s = (real *)scores + i, *dp = (real *)gradients + i;
+        const vec largest = FN(load)((const real *)maximum + i), delta = FN(load)((const real *)deltas + i);
+        const vec m = FN(shift_of)(largest);
+        const vec log_sum =
+            FN(select)(largest == FN(broadcast)(-INFINITY), (vec){0}, FN(load)((const real *)log_sums + i));
+        if (limits->first) {
+            const mask first = FN(limit)(limits->first + i), stop = FN(limit)(limits->stop + i);
+            FN(forbid)(0, limits->full_first, s, stride, first, stop);
+            FN(forbid)(limits->full_stop, n, s, stride, first, stop);
+        }
+        const real *f = factors ? (const real *)factors + i : NULL, *t = softened ? (const real *)softened + i : NULL;
+        if (f || t)
+            FN(panel_slope_rows)(n, s, dp, stride, f, t, m, log_sum, delta);
+        else
+            FN(panel_slope_rows)(n, s, dp, stride, NULL, NULL, m, log_sum, delta);
+    }
+}
+
+/* ---- Where there are infinities or NaNs ------------------------------------------------------------------------------ */
+
+static bool FN(panel_finite)(int64_t rows, int64_t columns, const void *x, int64_t x_row)
+{
+    vec sum = {0};
+    real rest = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        const real *row = (const real *)x + i * x_row;
+        int64_t c = 0;
+        for (; c + LANES <= columns; c += LANES)
+            sum = FN(vec_fma)(FN(load)(row + c), (vec){0}, sum);
+        for (; c < columns; c++)
+            rest += row[c] * 0;
+    }
+    for (int i = 0; i < LANES; i++)
+        rest += sum[i];
+    return rest == 0;
+}
+
+static void FN(panel_add_by_query)(int64_t n, int64_t columns, void *sum, const uint8_t *allowed,
+                                   int64_t allowed_stride, const void *weights, int64_t stride, const void *x,
+                                   int64_t x_row, int64_t x_column)
+{
+    for (int64_t i = 0; i < PANEL; i += LANES)
+        for (int64_t j = 0; j < n; j++) {
+            mask may = {0};
+            for (int k = 0; k < LANES; k++)
+                may[k] = -(int32_t)allowed[j * allowed_stride + i + k];
+            const vec weight = FN(load)((const real *)weights + j * stride + i);
+            for (int64_t c = 0; c < columns; c++) {
+                real *y = (real *)sum + c * PANEL + i;
+                const vec more = FN(broadcast)(((const real *)x)[j * x_row + c * x_column]), old = FN(load)(y);
+                FN(store)(y, FN(select)(may, FN(vec_fma)(more, weight, old), old));
+            }
+        }
+}
+
+static void FN(panel_add_by_key)(int64_t n, int64_t rows, int64_t columns, void *sum, int64_t sum_row,
+                                 const uint8_t *allowed, int64_t allowed_stride, const void *weights, int64_t stride,
+                                 const void *x, int64_t x_row)
+{
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t i = 0; i < rows; i++) {
+            if (!allowed[j * allowed_stride + i])
+                continue;
+            const vec weight = FN(broadcast)(((const real *)weights)[j * stride + i]);
+            for (int64_t c = 0; c < columns; c += LANES) {
+                const int64_t lanes = columns - c < LANES ? columns - c : LANES;
+                real *y = (real *)sum + j * sum_row + c;
+                const real *from = (const real *)x + i * x_row + c;
+                FN(vec_store_part)
+                (y, lanes,
+                 FN(vec_fma)(weight, FN(vec_load_part)(from, lanes, (vec){0}), FN(vec_load_part)(y, lanes, (vec){0})));
+            }
+        }
+}

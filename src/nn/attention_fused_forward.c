@@ -1,0 +1,338 @@
+/* attention_fused_forward.c - one pass over the keys, tile by tile, with a running maximum m and sum l for each query:
+ *
+ *     m' = max(m, max_j s_j)    r = e^(m - m')    p_j = e^(s_j - m')    l' = r l + sum_j p_j    o' = r o + sum_j p_j
+ * v_j
+ *
+ * and at the end o / l. A sink joins m and l there. Source: Milakov and Gimelshein 2018; Dao et al. 2022, algorithm 1.
+ *
+ * A piece of work is a block of queries of one head. Its panels take turns on each tile of keys, which stays in cache.
+ */
+#include "attention_fused.h"
+
+#include <string.h>
+
+/* A worker's memory. */
+typedef struct forward_memory {
+    char *queries; /* panels [d][width], scaled */
+    char *outputs; /* panels [dv][width] */
+    char *maxima;  /* [panels][width] */
+    double *sums;  /* the same */
+    char *rescale; /* [width] */
+    char *factors; /* [key_tile][width], dropout's */
+    uint8_t *allowed;
+    fused_scores scores;
+} forward_memory;
+
+typedef struct forward_job {
+    fused_problem p;
+    lab_tensor *const *out;
+    int64_t *blocks_before; /* of the sequences before each */
+    stats_row *stats;       /* of all rows, in lse's order; NULL if not wanted */
+    char *memory;
+    size_t memory_each;
+} forward_job;
+
+/* A block of queries being worked on. */
+typedef struct forward_block {
+    const fused_problem *p;
+    const forward_job *job;
+    forward_memory memory;
+    fused_sequence sequence;
+    fused_panel panels[FUSED_PANELS];
+    bool begun[FUSED_PANELS];
+    int count;
+    int64_t key;       /* of the tile */
+    int values_finite; /* of the tile: -1 not known yet */
+} forward_block;
+
+/* ---- Memory ---------------------------------------------------------------------------------------------------------- */
+
+static forward_memory lay_out(const fused_problem *p, char **at)
+{
+    const size_t row = (size_t)p->width * p->size, tile = (size_t)p->key_tile * row;
+    return (forward_memory){
+        .queries = lab__take(at, FUSED_PANELS * (size_t)p->d * row),
+        .outputs = lab__take(at, FUSED_PANELS * (size_t)p->dv * row),
+        .maxima = lab__take(at, FUSED_PANELS * row),
+        .sums = (double *)lab__take(at, FUSED_PANELS * (size_t)p->width * sizeof(double)),
+        .rescale = lab__take(at, row),
+        .factors = lab__take(at, p->attrs->dropout > 0 ? tile : 0),
+        .allowed = (uint8_t *)lab__take(at, (size_t)(p->key_tile * p->width)),
+        .scores = {.scores = lab__take(at, tile), .stride = p->width, .extra = lab__take(at, tile)},
+    };
+}
+
+static size_t memory_each(const fused_problem *p)
+{
+    char *end = NULL;
+    lay_out(p, &end);
+    return (size_t)end;
+}
+
+static size_t table_bytes(const fused_problem *p)
+{
+    return lab__fused_round((size_t)(p->batch + 1) * sizeof(int64_t));
+}
+
+static int64_t row_count(const fused_problem *p)
+{
+    const lab_tensor *q = p->in[IN_Q];
+    return q->numel / p->d;
+}
+
+static size_t stats_bytes(const fused_problem *p)
+{
+    return p->attrs->stats ? lab__fused_round((size_t)row_count(p) * sizeof(stats_row)) : 0;
+}
+
+size_t lab__fused_forward_scratch(const lab_op_call *call)
+{
+    const fused_problem p = lab__fused_problem(call->attrs, call->in);
+    return table_bytes(&p) + stats_bytes(&p) + (size_t)p.attrs->workers * memory_each(&p);
+}
+
+/* ---- One tile -------------------------------------------------------------------------------------------------------- */
+
+static char *of_panel(const forward_block *b, char *panels, int panel, int64_t rows)
+{
+    return panels + (size_t)panel * (size_t)(rows * b->p->width) * b->p->size;
+}
+
+static const char *values_at(const forward_block *b, int64_t key)
+{
+    const fused_sequence *s = &b->sequence;
+    return lab__at(b->p->in[IN_V], b->p->size, s->v + b->panels[0].head / b->p->group * s->v_head + key * s->v_row);
+}
+
+/* 0 times infinity is NaN: where some pairs are forbidden, the values must be finite to go into a product. */
+static bool values_are_finite(forward_block *b)
+{
+    if (b->values_finite < 0) {
+        const int64_t left = b->sequence.keys - b->key, n = left < b->p->key_tile ? left : b->p->key_tile;
+        b->values_finite = b->p->panel.finite(n, b->p->dv, values_at(b, b->key), b->sequence.v_row);
+    }
+    return b->values_finite;
+}
+
+static void add_stats(const forward_block *b, const fused_panel *panel, int64_t n)
+{
+    const fused_sequence *s = &b->sequence;
+    const fused_scores *scores = &b->memory.scores;
+    for (int64_t i = 0; i < panel->rows; i++) {
+        stats_row *row = b->job->stats + s->rows + panel->head * s->row_head + (panel->first + i) * s->row_step;
+        for (int64_t j = 0; j < n; j++)
+            if (!scores->limits.first || (scores->first[i] <= j && j < scores->stop[i]))
+                lab__stats_row_add(row, lab__number_at(b->p->type, scores->scores, j * scores->stride + i));
+    }
+}
+
+static bool any_moved(const fused_problem *p, const char *rescale)
+{
+    for (int64_t i = 0; i < p->width; i++)
+        if (lab__number_at(p->type, rescale, i) != 1)
+            return true;
+    return false;
+}
+
+/* A panel and keys `key` .. key + n - 1 of the tile. */
+static void attend(forward_block *b, int index, int64_t key, int64_t n)
+{
+    const fused_problem *p = b->p;
+    const forward_memory *m = &b->memory;
+    fused_scores *s = &b->memory.scores;
+    const fused_panel *panel = &b->panels[index];
+    char *maxima = of_panel(b, m->maxima, index, 1), *outputs = of_panel(b, m->outputs, index, p->dv);
+    if (!lab__fused_scores(p, panel, key, n, of_panel(b, m->queries, index, p->d), p->width, s))
+        return;
+    if (b->job->stats)
+        add_stats(b, panel, n);
+    const bool near = p->panel.maximum(n, s->scores, s->stride, &s->limits, maxima, m->rescale);
+    const bool selected = (!near || s->limits.first) && !values_are_finite(b);
+    if (selected)
+        p->panel.allowed(n, s->scores, s->stride, &s->limits, m->allowed, p->width);
+    p->panel.exponentials(n, s->scores, s->stride, &s->limits, maxima, m->rescale, m->sums + index * p->width, near);
+    if (p->attrs->dropout > 0) {
+        lab__fused_dropout(p, panel, key, n, m->factors);
+        lab__fused_rows(p, KERNEL_MUL, n, s->scores, s->stride, m->factors);
+    }
+    if (b->begun[index] && any_moved(p, m->rescale))
+        p->panel.multiply(p->dv, outputs, p->width, m->rescale);
+    if (selected && !b->begun[index])
+        memset(outputs, 0, (size_t)(p->dv * p->width) * p->size);
+    if (selected)
+        p->panel.add_by_query(n, p->dv, outputs, m->allowed, p->width, s->scores, s->stride, values_at(b, key),
+                              b->sequence.v_row, 1);
+    else
+        p->multiply(p->dv, p->width, n, values_at(b, key), 1, b->sequence.v_row, s->scores, s->stride, outputs,
+                    p->width, b->begun[index]);
+    b->begun[index] = true;
+}
+
+/* ---- Beginning and end of a block ------------------------------------------------------------------------------------ */
+
+static void begin(forward_block *b, int64_t head, int64_t first)
+{
+    const fused_problem *p = b->p;
+    const fused_sequence *s = &b->sequence;
+    int64_t end = first + p->query_block < s->tq ? first + p->query_block : s->tq;
+    for (; first < end; first += p->width, b->count++) {
+        fused_panel *panel = &b->panels[b->count];
+        *panel = lab__fused_panel(p, s, head, first, end);
+        const char *queries = lab__at(p->in[IN_Q], p->size, s->q + head * s->q_head + first * s->q_row);
+        p->panel.pack(panel->rows, p->d, of_panel(b, b->memory.queries, b->count, p->d), p->width, queries, s->q_row,
+                      p->in[IN_Q]->strides[p->in[IN_Q]->rank - 1], p->scale);
+        for (int64_t i = 0; i < p->width; i++) {
+            lab__number_set(p->type, of_panel(b, b->memory.maxima, b->count, 1), i, -INFINITY);
+            b->memory.sums[b->count * p->width + i] = 0;
+        }
+        b->begun[b->count] = false;
+    }
+}
+
+/* The sink joins a row's maximum and sum; gives what the output is to be multiplied with. */
+static double join_sink(const fused_problem *p, int64_t head, double *maximum, double *sum)
+{
+    const lab_tensor *sink = p->in[IN_SINK];
+    double factor = 1;
+    if (sink) {
+        double logit = lab__number_at(p->type, sink->data, head * sink->strides[0]);
+        double most = logit > *maximum || isnan(logit) ? logit : *maximum;
+        factor = *maximum == -INFINITY ? 0 : exp(*maximum - most);
+        *sum = *sum * factor + (most == -INFINITY ? 0 : exp(logit - most));
+        *maximum = most;
+    }
+    return *sum == 0 ? 0 : factor / *sum;
+}
+
+/* The maximum that is saved says whether there are keys: -inf where not, whatever the sink. */
+static void save_row(const forward_block *b, const fused_panel *panel, int64_t i, bool empty, double maximum,
+                     double sum)
+{
+    const fused_sequence *s = &b->sequence;
+    const int64_t at = s->rows + panel->head * s->row_head + (panel->first + i) * s->row_step;
+    const double log_sum = log(sum);
+    lab__number_set(b->p->type, b->job->out[OUT_MAXIMUM]->data, at, empty ? -INFINITY : maximum);
+    lab__number_set(b->p->type, b->job->out[OUT_LOG_SUM]->data, at, log_sum);
+    lab__number_set(b->p->type, b->job->out[OUT_LSE]->data, at, maximum == INFINITY ? maximum : maximum + log_sum);
+}
+
+/* What a row without keys gives where others' answers are asked for: NaN, or the mean of v over all keys. */
+static void fill_empty(const forward_block *b, const fused_panel *panel, char *row)
+{
+    const fused_problem *p = b->p;
+    for (int64_t c = 0; c < p->dv; c++) {
+        double value = NAN;
+        if (p->attrs->empty_row == LAB_EMPTY_UNIFORM) {
+            const fused_sequence *s = &b->sequence;
+            const int64_t first = s->v + panel->head / p->group * s->v_head + c;
+            const int64_t keys = p->attrs->packed ? s->keys : p->tk;
+            value = p->kernels->row[p->type].sum(keys, lab__at(p->in[IN_V], p->size, first), s->v_row) / (double)keys;
+        }
+        lab__number_set(p->type, row, c, value);
+    }
+}
+
+static void finish(forward_block *b, int index)
+{
+    const fused_problem *p = b->p;
+    const fused_panel *panel = &b->panels[index];
+    const fused_sequence *s = &b->sequence;
+    char *maxima = of_panel(b, b->memory.maxima, index, 1), *outputs = of_panel(b, b->memory.outputs, index, p->dv);
+    char *out =
+        lab__at(b->job->out[OUT_RESULT], p->size, s->out + panel->head * s->out_head + panel->first * s->out_row);
+    uint64_t empty = 0;
+    if (!b->begun[index])
+        memset(outputs, 0, (size_t)(p->dv * p->width) * p->size);
+    for (int64_t i = 0; i < p->width; i++) {
+        double maximum = lab__number_at(p->type, maxima, i), sum = b->memory.sums[index * p->width + i];
+        const bool none = sum == 0;
+        empty |= (uint64_t)none << i;
+        lab__number_set(p->type, b->memory.rescale, i, join_sink(p, panel->head, &maximum, &sum));
+        if (p->attrs->rows && i < panel->rows)
+            save_row(b, panel, i, none, maximum, sum);
+    }
+    p->panel.unpack(panel->rows, p->dv, out, s->out_row, 1, outputs, p->width, b->memory.rescale, false);
+    for (int64_t i = 0; i < panel->rows && p->attrs->empty_row != LAB_EMPTY_ZERO && empty; i++)
+        if (empty >> i & 1)
+            fill_empty(b, panel, out + i * s->out_row * (int64_t)p->size);
+}
+
+/* ---- All of it ------------------------------------------------------------------------------------------------------- */
+
+static void attend_block(forward_block *b)
+{
+    const fused_problem *p = b->p;
+    int64_t lowest = INT64_MAX, end = 0;
+    for (int i = 0; i < b->count; i++) {
+        lowest = b->panels[i].lowest < lowest ? b->panels[i].lowest : lowest;
+        end = b->panels[i].end > end ? b->panels[i].end : end;
+    }
+    for (b->key = lowest / p->key_tile * p->key_tile; b->key < end; b->key += p->key_tile) {
+        b->values_finite = -1;
+        for (int i = 0; i < b->count; i++) {
+            /* A panel's own keys in the tile; a piece of a row begins at a multiple of 4. */
+            int64_t first = b->panels[i].lowest / 4 * 4, stop = b->panels[i].end;
+            first = first > b->key ? first : b->key;
+            stop = stop < b->key + p->key_tile ? stop : b->key + p->key_tile;
+            if (first < stop)
+                attend(b, i, first, stop - first);
+        }
+    }
+    for (int i = 0; i < b->count; i++)
+        finish(b, i);
+}
+
+/* Blocks of a head go from the last one, which has most keys where the mask is causal. */
+static void run_piece(void *context, int64_t piece, int worker)
+{
+    const forward_job *job = context;
+    const fused_problem *p = &job->p;
+    forward_block b = {.p = p, .job = job};
+    char *memory = job->memory + (size_t)worker * job->memory_each;
+    b.memory = lay_out(p, &memory);
+    int64_t low = 0, high = p->batch; /* blocks_before[low] * heads <= piece < blocks_before[high] * heads */
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        if (job->blocks_before[middle] * p->heads <= piece)
+            low = middle;
+        else
+            high = middle;
+    }
+    const int64_t blocks = job->blocks_before[low + 1] - job->blocks_before[low];
+    const int64_t within = piece - job->blocks_before[low] * p->heads;
+    b.sequence = lab__fused_sequence(p, low);
+    begin(&b, within / blocks, (blocks - 1 - within % blocks) * p->query_block);
+    attend_block(&b);
+}
+
+static void gather_stats(const forward_job *job)
+{
+    const fused_problem *p = &job->p;
+    for (int64_t b = 0; b < p->batch; b++) {
+        const fused_sequence s = lab__fused_sequence(p, b);
+        for (int64_t h = 0; h < p->heads; h++)
+            for (int64_t i = 0; i < s.tq; i++)
+                lab__stats_row_end(&p->attrs->stats[h], &job->stats[s.rows + h * s.row_head + i * s.row_step]);
+    }
+}
+
+lab_status lab__fused_forward(lab_op_call *call)
+{
+    forward_job job = {.p = lab__fused_problem(call->attrs, call->in), .out = call->out};
+    const fused_problem *p = &job.p;
+    char *at = call->scratch;
+    job.blocks_before = (int64_t *)lab__take(&at, table_bytes(p));
+    job.stats = p->attrs->stats ? (stats_row *)lab__take(&at, stats_bytes(p)) : NULL;
+    job.memory = at;
+    job.memory_each = memory_each(p);
+    job.blocks_before[0] = 0;
+    for (int64_t b = 0; b < p->batch; b++)
+        job.blocks_before[b + 1] =
+            job.blocks_before[b] + (lab__fused_sequence(p, b).tq + p->query_block - 1) / p->query_block;
+    for (int64_t i = 0; job.stats && i < row_count(p); i++)
+        lab__stats_row_begin(&job.stats[i]);
+    lab__parallel_run_within(p->attrs->workers, job.blocks_before[p->batch] * p->heads, run_piece, &job);
+    if (job.stats)
+        gather_stats(&job);
+    return LAB_OK;
+}

@@ -1,0 +1,158 @@
+/* attention_fused_problem.c - a call of fused attention as its loops see it: sequences, panels of queries, limits. */
+#include "attention_fused.h"
+
+/* Bytes of the keys and values of one tile: with the panels they stay in a cache of 512 KiB. */
+enum { TILE_BYTES = 192 << 10, MOST_KEYS = 384, FEWEST_KEYS = 48 };
+
+static int64_t key_tile(int64_t d, int64_t dv, size_t size)
+{
+    int64_t keys = TILE_BYTES / ((d + dv) * (int64_t)size) / FEWEST_KEYS * FEWEST_KEYS;
+    return keys < FEWEST_KEYS ? FEWEST_KEYS : keys > MOST_KEYS ? MOST_KEYS : keys;
+}
+
+static int64_t longest(const lab_tensor *cumulative)
+{
+    int64_t most = 0;
+    for (int64_t i = 0; i + 1 < cumulative->shape[0]; i++) {
+        int64_t length = lab__i64_at(cumulative, i + 1) - lab__i64_at(cumulative, i);
+        most = length > most ? length : most;
+    }
+    return most;
+}
+
+fused_problem lab__fused_problem(const fused_attrs *attrs, lab_tensor *const *in)
+{
+    const lab_tensor *q = in[IN_Q], *k = in[IN_K], *v = in[IN_V];
+    const int heads_axis = q->rank - (attrs->packed ? 2 : 3), time_axis = q->rank - (attrs->packed ? 3 : 2);
+    fused_problem p = {.attrs = attrs, .in = in, .kernels = lab__kernels()};
+    p.type = q->dtype == LAB_F64 ? KERNEL_F64 : KERNEL_F32;
+    p.size = lab_dtype_size(q->dtype);
+    p.panel = p.kernels->panel[p.type];
+    p.multiply = p.kernels->tile[p.type];
+    p.heads = q->shape[heads_axis];
+    p.kv_heads = k->shape[heads_axis];
+    p.group = p.kv_heads > 0 ? p.heads / p.kv_heads : 1;
+    p.d = q->shape[q->rank - 1];
+    p.dv = v->shape[v->rank - 1];
+    p.batch = attrs->packed ? in[IN_CU_Q]->shape[0] - 1 : lab__product(q->rank - 3, q->shape);
+    p.tq = attrs->packed ? longest(in[IN_CU_Q]) : q->shape[time_axis];
+    p.tk = attrs->packed ? longest(in[IN_CU_K]) : k->shape[time_axis];
+    p.scale = in[IN_SCALE] ? lab__number_at(p.type, in[IN_SCALE]->data, 0) : attrs->scale;
+    lab__dropout_key(attrs->seed, attrs->stream, p.key);
+    p.width = p.panel.width;
+    p.key_tile = key_tile(p.d, p.dv, p.size);
+    p.query_block = FUSED_PANELS * p.width;
+    return p;
+}
+
+/* The element at which batch `index` begins: t's leading axes, but for the last three, broadcast against q's. */
+static int64_t place_of_batch(const lab_tensor *t, const lab_tensor *q, int64_t index)
+{
+    int64_t place = 0;
+    for (int axis = q->rank - 4; axis >= 0; axis--) {
+        int64_t at = index % q->shape[axis];
+        int own = axis - (q->rank - t->rank);
+        index /= q->shape[axis];
+        if (own >= 0 && t->shape[own] > 1)
+            place += at * t->strides[own];
+    }
+    return place;
+}
+
+static int64_t per_batch(const lab_tensor *t, int64_t index)
+{
+    return t->numel == 1 ? lab__i64_at(t, 0) : lab__i64_at(t, index);
+}
+
+static int64_t offset_of(const fused_problem *p, int64_t index, int64_t tq, int64_t keys)
+{
+    if (p->attrs->causal == LAB_CAUSAL_BOTTOM_RIGHT)
+        return keys - tq;
+    return p->in[IN_OFFSETS] ? per_batch(p->in[IN_OFFSETS], index) : p->attrs->offset;
+}
+
+static void place_packed(const fused_problem *p, fused_sequence *s)
+{
+    const lab_tensor *q = p->in[IN_Q], *k = p->in[IN_K], *v = p->in[IN_V];
+    int64_t query = lab__i64_at(p->in[IN_CU_Q], s->index), key = lab__i64_at(p->in[IN_CU_K], s->index);
+    s->tq = lab__i64_at(p->in[IN_CU_Q], s->index + 1) - query;
+    s->keys = lab__i64_at(p->in[IN_CU_K], s->index + 1) - key;
+    s->q = query * q->strides[0];
+    s->k = key * k->strides[0];
+    s->v = key * v->strides[0];
+    s->out = query * p->heads * p->dv;
+    s->rows = query * p->heads;
+    s->out_row = p->heads * p->dv;
+    s->out_head = p->dv;
+    s->row_step = p->heads;
+    s->row_head = 1;
+}
+
+static void place_in_batch(const fused_problem *p, fused_sequence *s)
+{
+    const lab_tensor *q = p->in[IN_Q], *bias = p->in[IN_BIAS], *mask = p->in[IN_MASK];
+    s->tq = p->tq;
+    s->keys = p->in[IN_LENGTHS] ? per_batch(p->in[IN_LENGTHS], s->index) : p->tk;
+    s->q = place_of_batch(q, q, s->index);
+    s->k = place_of_batch(p->in[IN_K], q, s->index);
+    s->v = place_of_batch(p->in[IN_V], q, s->index);
+    s->bias = bias ? place_of_batch(bias, q, s->index) : 0;
+    s->mask = mask ? place_of_batch(mask, q, s->index) : 0;
+    s->out_row = p->dv;
+    s->out_head = p->tq * p->dv;
+    s->out = s->index * p->heads * s->out_head;
+    s->row_step = 1;
+    s->row_head = p->tq;
+    s->rows = s->index * p->heads * p->tq;
+}
+
+fused_sequence lab__fused_sequence(const fused_problem *p, int64_t index)
+{
+    const lab_tensor *q = p->in[IN_Q], *k = p->in[IN_K], *v = p->in[IN_V];
+    const int heads_axis = q->rank - (p->attrs->packed ? 2 : 3), time_axis = q->rank - (p->attrs->packed ? 3 : 2);
+    fused_sequence s = {.index = index};
+    if (p->attrs->packed)
+        place_packed(p, &s);
+    else
+        place_in_batch(p, &s);
+    s.offset = offset_of(p, index, s.tq, s.keys);
+    s.q_row = q->strides[time_axis];
+    s.k_row = k->strides[time_axis];
+    s.v_row = v->strides[time_axis];
+    s.q_head = q->strides[heads_axis];
+    s.k_head = k->strides[heads_axis];
+    s.v_head = v->strides[heads_axis];
+    return s;
+}
+
+/* a + b, held where it would overflow. */
+static int64_t sum_held(int64_t a, int64_t b)
+{
+    int64_t sum;
+    if (__builtin_add_overflow(a, b, &sum))
+        return a > 0 ? INT64_MAX : INT64_MIN;
+    return sum;
+}
+
+void lab__fused_keys_of(const fused_problem *p, const fused_sequence *s, int64_t query, int64_t *first, int64_t *stop)
+{
+    const fused_attrs *a = p->attrs;
+    int64_t position = query + s->offset, low = 0, end = s->keys;
+    if (a->left >= 0 && sum_held(position, -a->left) > low)
+        low = sum_held(position, -a->left);
+    if (a->causal != LAB_CAUSAL_NONE && sum_held(position, 1) < end)
+        end = sum_held(position, 1);
+    if (a->right >= 0 && sum_held(sum_held(position, a->right), 1) < end)
+        end = sum_held(sum_held(position, a->right), 1);
+    *first = low;
+    *stop = end;
+}
+
+fused_panel lab__fused_panel(const fused_problem *p, const fused_sequence *s, int64_t head, int64_t first, int64_t end)
+{
+    int64_t rows = end - first < p->width ? end - first : p->width, unused;
+    fused_panel panel = {.sequence = s, .head = head, .first = first, .rows = rows};
+    lab__fused_keys_of(p, s, first, &panel.lowest, &unused);
+    lab__fused_keys_of(p, s, first + rows - 1, &unused, &panel.end);
+    return panel;
+}
