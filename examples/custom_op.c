@@ -1,4 +1,7 @@
-/* custom_op.c - an op of one's own: y = x / (1 + |x|), with its derivative, checked against differences. */
+/* custom_op.c - an op of one's own: y = x / (1 + |x|), with its derivative, checked against differences.
+ *
+ * 1 - |y| = 1 / (1 + |x|), so y' = 1 / (1 + |x|)^2 = (1 - |y|)^2: the result is all that the derivative reads.
+ */
 #include <llmlab.h>
 #include <math.h>
 #include <stdio.h>
@@ -27,7 +30,8 @@ static lab_status softsign_forward(lab_op_call *call)
     return status;
 }
 
-/* dx = dy (1 - |y|)^2, written with ops: so it has a derivative, too. */
+/* dx = dy (1 - |y|)^2, written with ops: so it has a derivative, too, and lab_grad with create_graph works. Called only
+ * when somebody wants dx, which with one operand need not be asked. */
 static lab_status softsign_vjp(lab_graph *g, lab_vjp_call *call)
 {
     lab_tensor *rest = lab_add_scalar(g, lab_neg(g, lab_abs(g, call->out[0])), 1);
@@ -35,10 +39,16 @@ static lab_status softsign_vjp(lab_graph *g, lab_vjp_call *call)
     return lab_graph_status(g);
 }
 
+/* Operands read by the derivative: none; results: the first. Without this all count as read, and overwriting x between
+ * forward and backward would be an error. */
+static const lab_reads reads_result = {.in = 0, .out = 1};
+
 static const lab_op softsign_op = {
-    .name = "softsign",
+    .name = "softsign", /* stands before its error messages */
     .inputs = 1,
     .outputs = 1,
+    .reads = &reads_result,
+    .n_reads = 1,
     .shape = softsign_shape,
     .forward = softsign_forward,
     .vjp = softsign_vjp,
@@ -46,7 +56,7 @@ static const lab_op softsign_op = {
 
 static lab_tensor *softsign(lab_graph *g, lab_tensor *x)
 {
-    lab_tensor *y;
+    lab_tensor *y; /* NULL if g has failed: like the library's own ops */
     lab_custom_op(g, &softsign_op, NULL, 0, 1, &x, 1, &y);
     return y;
 }
