@@ -31,7 +31,7 @@ static void assert_failed(lab_graph *g, lab_status status, const char *words)
     lab_graph_reset(g);
 }
 
-/* ---- Gradients as operands ------------------------------------------------------------------------------------------- */
+/* ---- Gradients as operands -------------------------------------------------------------------------------------- */
 
 /* The new gradient would be written where the old one lies, which the rest of the walk has yet to read. */
 static void a_cleared_gradient_that_the_tape_reads_keeps_its_values(void **state)
@@ -56,7 +56,7 @@ static void a_cleared_gradient_that_the_tape_reads_keeps_its_values(void **state
     lab_tensor_destroy(&p);
 }
 
-/* ---- Checkpointed functions that reach for the outer graph ----------------------------------------------------------- */
+/* ---- Checkpointed functions that reach for the outer graph ------------------------------------------------------ */
 
 typedef struct outside {
     lab_graph *outer;
@@ -117,7 +117,7 @@ static void a_checkpointed_function_that_uses_the_outer_graph_is_an_error(void *
     lab_tensor_destroy(&leaf);
 }
 
-/* ---- Descriptors and functions of users' ops ------------------------------------------------------------------------- */
+/* ---- Descriptors and functions of users' ops -------------------------------------------------------------------- */
 
 static lab_status shape_of_two(lab_op_call *call)
 {
@@ -330,7 +330,7 @@ static void a_derivative_from_another_graph_or_that_walks_itself_is_an_error(voi
     lab_tensor_destroy(&x);
 }
 
-/* ---- gradcheck ------------------------------------------------------------------------------------------------------- */
+/* ---- gradcheck -------------------------------------------------------------------------------------------------- */
 
 /* The larger x, the more elements: more than gradcheck has met, or a dtype that it has not. */
 static lab_tensor *grows(lab_graph *g, lab_tensor **xs, void *ctx)
@@ -357,7 +357,7 @@ static void gradcheck_refuses_a_function_whose_shape_or_dtype_changes(void **sta
     lab_tensor_destroy(&x);
 }
 
-/* ---- Marks ----------------------------------------------------------------------------------------------------------- */
+/* ---- Marks ------------------------------------------------------------------------------------------------------ */
 
 static void a_mark_of_another_graph_or_from_before_a_reset_is_refused(void **state)
 {
@@ -383,7 +383,7 @@ static void a_mark_of_another_graph_or_from_before_a_reset_is_refused(void **sta
     lab_graph_destroy(&g);
 }
 
-/* ---- Strides that lead nowhere --------------------------------------------------------------------------------------- */
+/* ---- Strides that lead nowhere ---------------------------------------------------------------------------------- */
 
 static void a_stride_without_a_second_element_may_be_any(void **state)
 {

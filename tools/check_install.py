@@ -1,23 +1,26 @@
 """check_install.py SOURCE BUILD: the library as others use it.
 
 Installs into an empty folder and, through pkg-config alone, compiles the first program in C11 and in C++17, with the
-shared and with the static library, and runs all four; then builds a project that has this one as a subproject. With a
-tagged version and abidiff at hand, compares the interface with that version's. Ends with "N passed, N failed".
+shared and with the static library, and runs all four; so it does with a stranger's project, which trains in threads,
+forks, and calls BLAS itself (tests/stranger); then builds a project that has this one as a subproject. With a tagged
+version and abidiff at hand, compares the interface with that version's. Ends with "N passed, N failed".
 """
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
 LARGEST_STRIPPED = 1_500_000  # bytes
+FIRST_PROGRAM_SAYS = r'8 heads, 128 tokens; .* begins with 0, ends with 0\.\d+\n'
 
 passed = failed = 0
 
 
 def say(good, what, detail=''):
     global passed, failed
-    passed += good
+    passed += bool(good)
     failed += not good
     print(('ok      ' if good else 'FAILED  ') + what, flush=True)
     if not good and detail:
@@ -54,13 +57,33 @@ def installed_programs(source, build, work):
                 say(False, what, built.stdout)
                 continue
             ran = run([output], env=dict(os.environ, LD_LIBRARY_PATH=library_dir if kind == 'shared' else ''))
-            say(ran.returncode == 0 and ran.stdout == '', what, ran.stdout)
+            say(ran.returncode == 0 and re.fullmatch(FIRST_PROGRAM_SAYS, ran.stdout), what, ran.stdout)
+    strangers_project(source, work, library_dir, flags)
     shared = os.path.join(library_dir, 'libllmlab.so')
     stripped = os.path.join(work, 'stripped.so')
     subprocess.run(['strip', '-o', stripped, shared], check=True)
     size = os.path.getsize(stripped)
     say(size < LARGEST_STRIPPED, f'the stripped shared library has {size} bytes, fewer than {LARGEST_STRIPPED}')
     return shared
+
+
+def strangers_project(source, work, library_dir, flags):
+    if run(['pkg-config', '--exists', 'openblas']).returncode != 0:
+        print('        (no OpenBLAS to call beside the library: the stranger\'s project is not built)')
+        return
+    blas = {option: run(['pkg-config', option, 'openblas']).stdout.split() for option in ('--cflags', '--libs')}
+    built = run(['make', '-C', os.path.join(source, 'tests/stranger'), 'OUT=' + work,
+                 'FLAGS=' + ' '.join(flags('--cflags') + blas['--cflags']),
+                 'LIBS=' + ' '.join(flags('--libs') + blas['--libs'])])
+    if built.returncode != 0:
+        return say(False, 'the stranger\'s project', built.stdout)
+    for language, kind in ('c', 'C11'), ('cpp', 'C++17'), ('openmp', 'C11 with OpenMP'):
+        try:
+            ran = run([os.path.join(work, 'stranger_' + language)], timeout=120,
+                      env=dict(os.environ, LD_LIBRARY_PATH=library_dir))
+            say(ran.returncode == 0, f'the stranger\'s project, {kind}: threads, a fork, BLAS beside us', ran.stdout)
+        except subprocess.TimeoutExpired as late:
+            say(False, f'the stranger\'s project, {kind}: ends within two minutes', str(late.stdout))
 
 
 def subproject(source, work):

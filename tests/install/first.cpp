@@ -17,6 +17,11 @@ int main()
     const lab_status status = lab_grad(g, lab_sum_all(g, y), nullptr, 1, &q, &dq, nullptr);
     if (status != LAB_OK)
         std::fprintf(stderr, "%s\n", lab_graph_message(g));
+    else
+        std::printf("%d heads, %d tokens; d sum(y) / d q begins with %g, ends with %g\n",
+                    static_cast<int>(lab_tensor_size(y, 1)), static_cast<int>(lab_tensor_size(y, 2)),
+                    *static_cast<float *>(lab_tensor_data(dq)),
+                    static_cast<float *>(lab_tensor_data(dq))[lab_tensor_numel(dq) - 1]);
     lab_graph_destroy(&g);
     return status != LAB_OK;
 }
