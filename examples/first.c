@@ -14,8 +14,7 @@ int main(void)
     if (lab_graph_status(g) != LAB_OK)                      /* asked once, for all of it */
         fprintf(stderr, "%s\n", lab_graph_message(g));
     else
-        printf("%d heads, %d tokens; d sum(y) / d q begins with %g, ends with %g\n", (int)lab_tensor_size(y, 1),
-               (int)lab_tensor_size(y, 2), *(float *)lab_tensor_data(dq),
-               ((float *)lab_tensor_data(dq))[lab_tensor_numel(dq) - 1]);
+        printf("%d heads, %d tokens; the last number of d sum(y) / d q is %.4f\n", (int)lab_tensor_size(y, 1),
+               (int)lab_tensor_size(y, 2), ((float *)lab_tensor_data(dq))[lab_tensor_numel(dq) - 1]);
     lab_graph_destroy(&g);
 }
