@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
+/** @file
  * llmlab.h - tensors, reverse-mode derivatives, and attention, in C.
  *
  *     #include <llmlab.h>
@@ -22,6 +23,9 @@
  *   - A graph is a tape and a memory. Ops take it first, compute at once, and leave their results on it.
  *   - What you create you free; what an op returns belongs to its graph, until reset or destroy.
  *   - The graph keeps the first failure; every later op on it returns NULL. Ask once, at the end.
+ *
+ * Then: ops.h for what there is to compute with, attention.h and layers.h for transformers, tensor.h and graph.h for
+ * who owns what, and the folder examples/.
  */
 #ifndef LLMLAB_H
 #define LLMLAB_H

@@ -26,10 +26,10 @@ extern "C" {
 
 /** Which keys the causal rule lets a query see: those at or before its position, j <= pos_i = i + offset. */
 typedef enum lab_causal {
-    LAB_CAUSAL_NONE = 0,     /* all of them */
-    LAB_CAUSAL_TOP_LEFT,     /* offset 0: query 0 sees key 0 */
-    LAB_CAUSAL_BOTTOM_RIGHT, /* offset (key length - Tq): the last query sees the last key */
-    LAB_CAUSAL_OFFSET        /* the offset, or offsets, stated */
+    LAB_CAUSAL_NONE = 0,     /**< all of them */
+    LAB_CAUSAL_TOP_LEFT,     /**< offset 0: query 0 sees key 0 */
+    LAB_CAUSAL_BOTTOM_RIGHT, /**< offset (key length - Tq): the last query sees the last key */
+    LAB_CAUSAL_OFFSET        /**< the offset, or offsets, stated */
 } lab_causal;
 
 /** Keys from pos_i - left to pos_i + right; -1 leaves a side open. */
@@ -54,34 +54,34 @@ typedef struct lab_spread {
 
 /** How sharply a head looks, before dropout, over its rows that have keys (0 where every row is empty). */
 typedef struct lab_attention_stats {
-    lab_spread p_max;       /* the largest probability */
-    lab_spread entropy;     /* -sum p ln p */
-    lab_spread gain;        /* 1 - sum p^2: the trace of softmax's Jacobian */
-    double saturated_share; /* of rows whose largest probability is over 0.99 */
+    lab_spread p_max;       /**< the largest probability */
+    lab_spread entropy;     /**< -sum p ln p */
+    lab_spread gain;        /**< 1 - sum p^2: the trace of softmax's Jacobian */
+    double saturated_share; /**< of rows whose largest probability is over 0.99 */
     int64_t rows, empty_rows;
 } lab_attention_stats;
 
 /** The options of lab_attention. Zero means the default; `reserved` must be zero. */
 typedef struct lab_attention_opts {
-    double scale;             /* 0: 1/sqrt(d); may be negative */
-    lab_tensor *scale_tensor; /* one element; instead of scale, differentiable */
+    double scale;             /**< 0: 1/sqrt(d); may be negative */
+    lab_tensor *scale_tensor; /**< one element; instead of scale, differentiable */
     lab_causal causal;
-    int64_t offset;      /* with LAB_CAUSAL_OFFSET or _NONE */
-    lab_tensor *offsets; /* i64, one per batch; instead of offset */
+    int64_t offset;      /**< with LAB_CAUSAL_OFFSET or _NONE */
+    lab_tensor *offsets; /**< i64, one per batch; instead of offset */
     lab_window window;
-    lab_tensor *mask;         /* bool, broadcasts to [..., Hq, Tq, Tk]; true: may attend */
-    lab_tensor *bias;         /* float, broadcasts likewise, added to the scores; differentiable */
-    lab_tensor *key_lengths;  /* i64, one per batch, 0 ... Tk */
-    lab_tensor *alibi_slopes; /* [Hq]: - slope |pos_i - j| is added to the scores; differentiable */
-    lab_tensor *sink;         /* [Hq]: one more logit per head, without a value; differentiable */
-    double softcap;           /* > 0: s = cap tanh(s / cap), before bias and mask */
-    double dropout;           /* of the probabilities, in [0, 1) */
-    uint64_t seed, stream;    /* of dropout's random numbers */
+    lab_tensor *mask;         /**< bool, broadcasts to [..., Hq, Tq, Tk]; true: may attend */
+    lab_tensor *bias;         /**< float, broadcasts likewise, added to the scores; differentiable */
+    lab_tensor *key_lengths;  /**< i64, one per batch, 0 ... Tk */
+    lab_tensor *alibi_slopes; /**< [Hq]: - slope |pos_i - j| is added to the scores; differentiable */
+    lab_tensor *sink;         /**< [Hq]: one more logit per head, without a value; differentiable */
+    double softcap;           /**< > 0: s = cap tanh(s / cap), before bias and mask */
+    double dropout;           /**< of the probabilities, in [0, 1) */
+    uint64_t seed, stream;    /**< of dropout's random numbers */
     lab_path path;
     lab_empty_row empty_row;
-    lab_tensor **lse;           /* receives [..., Hq, Tq]: ln of softmax's denominator; differentiable */
-    lab_tensor **probs;         /* receives [..., Hq, Tq, Tk]: the probabilities before dropout; composed path */
-    lab_attention_stats *stats; /* caller's array of Hq entries */
+    lab_tensor **lse;           /**< receives [..., Hq, Tq]: ln of softmax's denominator; differentiable */
+    lab_tensor **probs;         /**< receives [..., Hq, Tq, Tk]: the probabilities before dropout; composed path */
+    lab_attention_stats *stats; /**< caller's array of Hq entries */
     uint64_t reserved[8];
 } lab_attention_opts;
 

@@ -33,17 +33,26 @@ typedef struct lab_graph lab_graph;
 /** A function of tensors, written with ops on g. */
 typedef lab_tensor *(*lab_fn)(lab_graph *g, lab_tensor **xs, void *ctx);
 
-/** How a graph behaves. Zero means the default; `reserved` must be zero. */
+/**
+ * How a graph behaves. Zero means the default; `reserved` must be zero.
+ *
+ * `batch_invariant` promises that a row's bits do not depend on the rows beside it: one row alone, in a batch, or from a
+ * cache gives the same result, and the same gradient with respect to that row, on any number of threads, where its
+ * elements lie one behind another. Every product (lab_matmul, forward and backward, in checkpoints too) then goes to
+ * the library's own product instead of BLAS: each element is one sum, in ascending order, that starts at what it is
+ * added to, whatever the shapes and strides. What it costs is in the page on threads and determinism. Bits still differ
+ * between kernel levels; they no longer depend on the BLAS.
+ */
 typedef struct lab_graph_opts {
-    bool inference;       /* records nothing: no derivatives, memory goes back by lab_graph_release */
-    bool batch_invariant; /* a row's bits do not depend on the rows beside it; LAB_ERR_UNSUPPORTED for now */
-    size_t reserve;       /* bytes of memory to start with */
+    bool inference;       /**< records nothing: no derivatives, memory goes back by lab_graph_release */
+    bool batch_invariant; /**< a row's bits do not depend on the rows beside it */
+    size_t reserve;       /**< bytes of memory to start with */
     uint64_t reserved[8];
 } lab_graph_opts;
 
 /** How lab_grad behaves. Zero means the default; `reserved` must be zero. */
 typedef struct lab_grad_opts {
-    bool create_graph; /* record the derivative itself, so that it can be differentiated */
+    bool create_graph; /**< record the derivative itself, so that it can be differentiated */
     uint64_t reserved[8];
 } lab_grad_opts;
 
@@ -51,7 +60,7 @@ typedef struct lab_grad_opts {
  * A new graph.
  *
  * @param opts  NULL for the defaults. Options that make no sense give a graph that has failed already, and fails again
- *              after a reset: LAB_ERR_ARGUMENT (`reserved`), LAB_ERR_UNSUPPORTED (batch_invariant)
+ *              after a reset: LAB_ERR_ARGUMENT (`reserved`)
  * @return owned by the caller (lab_graph_destroy); NULL only when out of memory, `reserve` included
  */
 LAB_API lab_graph *lab_graph_create(const lab_graph_opts *opts);

@@ -95,18 +95,18 @@ LAB_API lab_tensor *lab_rms_norm_composed(lab_graph *g, lab_tensor *x, lab_tenso
 
 /** What becomes of the rows' losses. */
 typedef enum lab_reduction {
-    LAB_REDUCE_MEAN = 0, /* over the rows that count; 0 if none does */
+    LAB_REDUCE_MEAN = 0, /**< over the rows that count; 0 if none does */
     LAB_REDUCE_SUM,
-    LAB_REDUCE_NONE /* a loss for each row, 0 for those ignored */
+    LAB_REDUCE_NONE /**< a loss for each row, 0 for those ignored */
 } lab_reduction;
 
 /** The options of lab_cross_entropy. Zero means the default; `reserved` must be zero. */
 typedef struct lab_cross_entropy_opts {
-    bool ignore;          /* leave out rows whose target is ignore_index; implied by an ignore_index other than 0 */
-    int64_t ignore_index; /* may be a class, or none, such as -100 */
-    double smoothing;     /* in [0, 1]: this share of the target is spread evenly over all classes */
+    bool ignore;          /**< leave out rows whose target is ignore_index; implied by an ignore_index other than 0 */
+    int64_t ignore_index; /**< may be a class, or none, such as -100 */
+    double smoothing;     /**< in [0, 1]: this share of the target is spread evenly over all classes */
     lab_reduction reduction;
-    lab_path path; /* the definition out of ops (LAB_PATH_COMPOSED) or the fused kernel */
+    lab_path path; /**< the definition out of ops (LAB_PATH_COMPOSED) or the fused kernel */
     uint64_t reserved[8];
 } lab_cross_entropy_opts;
 
@@ -142,9 +142,9 @@ LAB_API lab_tensor *lab_cross_entropy(lab_graph *g, lab_tensor *logits, lab_tens
 
 /** How weights of linear maps are drawn; biases start at 0, gains at 1. */
 typedef enum lab_init_kind {
-    LAB_INIT_XAVIER = 0, /* normal, variance 2 / (in + out) */
-    LAB_INIT_NORMAL,     /* normal, standard deviation init_std */
-    LAB_INIT_ORTHOGONAL, /* orthonormal rows or columns, whichever are fewer */
+    LAB_INIT_XAVIER = 0, /**< normal, variance 2 / (in + out) */
+    LAB_INIT_NORMAL,     /**< normal, standard deviation init_std */
+    LAB_INIT_ORTHOGONAL, /**< orthonormal rows or columns, whichever are fewer */
     LAB_INIT_ZEROS
 } lab_init_kind;
 
@@ -153,15 +153,15 @@ typedef struct lab_linear_config {
     int64_t in, out;
     bool bias;
     lab_init_kind init;
-    double init_std;   /* of LAB_INIT_NORMAL; 0: 0.02 */
-    double init_scale; /* what the draw is multiplied by; 0: 1 */
+    double init_std;   /**< of LAB_INIT_NORMAL; 0: 0.02 */
+    double init_scale; /**< what the draw is multiplied by; 0: 1 */
     uint64_t reserved[8];
 } lab_linear_config;
 
 /** y = x weight^T + bias. Visited: weight, bias. */
 typedef struct lab_linear {
-    lab_tensor *weight; /* [out, in] */
-    lab_tensor *bias;   /* [out], or NULL */
+    lab_tensor *weight; /**< [out, in] */
+    lab_tensor *bias;   /**< [out], or NULL */
 } lab_linear;
 
 /** Makes weight [out, in], and bias [out] if asked for. Errors: as above; of an orthogonal draw lab_qr's too. */
@@ -186,18 +186,18 @@ LAB_API void lab_linear_free(lab_linear *x);
 typedef enum lab_activation {
     LAB_ACTIVATION_GELU_ERF = 0,
     LAB_ACTIVATION_GELU_TANH,
-    LAB_ACTIVATION_SILU_GATED /* silu(gate(x)) * up(x): one more linear map */
+    LAB_ACTIVATION_SILU_GATED /**< silu(gate(x)) * up(x): one more linear map */
 } lab_activation;
 
 /** What lab_mlp_init makes. */
 typedef struct lab_mlp_config {
     int64_t width;
-    int64_t hidden; /* 0: 4 width */
+    int64_t hidden; /**< 0: 4 width */
     lab_activation activation;
     bool bias;
     lab_init_kind init;
     double init_std;
-    int64_t layers; /* of the model, L: the last map's draw is multiplied by 1 / sqrt(2 L); 0: it is not */
+    int64_t layers; /**< of the model, L: the last map's draw is multiplied by 1 / sqrt(2 L); 0: it is not */
     uint64_t reserved[8];
 } lab_mlp_config;
 
@@ -230,14 +230,14 @@ LAB_API void lab_mlp_free(lab_mlp *x);
 typedef struct lab_mha_config {
     int64_t width;
     int64_t heads;
-    int64_t kv_heads;     /* 0: heads */
-    int64_t head_dim;     /* 0: width / heads, which must then be whole */
-    int64_t memory_width; /* of what keys and values are made from; 0: width */
+    int64_t kv_heads;     /**< 0: heads */
+    int64_t head_dim;     /**< 0: width / heads, which must then be whole */
+    int64_t memory_width; /**< of what keys and values are made from; 0: width */
     bool bias;
-    const lab_rope_opts *rope; /* turns queries and keys; copied; no positions; NULL: none */
+    const lab_rope_opts *rope; /**< turns queries and keys; copied; no positions; NULL: none */
     lab_init_kind init;
     double init_std;
-    int64_t layers; /* as in lab_mlp_config */
+    int64_t layers; /**< as in lab_mlp_config */
     uint64_t reserved[8];
 } lab_mha_config;
 
@@ -289,24 +289,24 @@ typedef enum lab_norm_kind { LAB_NORM_LAYER = 0, LAB_NORM_RMS } lab_norm_kind;
 
 /** Where the norms stand. */
 typedef enum lab_norm_place {
-    LAB_NORM_BEFORE = 0, /* x = x + attn(norm1(x)); x = x + mlp(norm2(x)) */
-    LAB_NORM_AFTER       /* x = norm1(x + attn(x)); x = norm2(x + mlp(x)) */
+    LAB_NORM_BEFORE = 0, /**< x = x + attn(norm1(x)); x = x + mlp(norm2(x)) */
+    LAB_NORM_AFTER       /**< x = norm1(x + attn(x)); x = norm2(x + mlp(x)) */
 } lab_norm_place;
 
 /** What lab_block_init makes. */
 typedef struct lab_block_config {
     int64_t width;
-    int64_t heads, kv_heads, head_dim; /* as in lab_mha_config */
-    int64_t hidden;                    /* as in lab_mlp_config */
+    int64_t heads, kv_heads, head_dim; /**< as in lab_mha_config */
+    int64_t hidden;                    /**< as in lab_mlp_config */
     lab_activation activation;
-    bool bias; /* of the linear maps */
+    bool bias; /**< of the linear maps */
     lab_norm_kind norm;
     lab_norm_place norm_place;
-    double norm_eps; /* 0: 1e-5 */
+    double norm_eps; /**< 0: 1e-5 */
     const lab_rope_opts *rope;
     lab_init_kind init;
     double init_std;
-    int64_t layers; /* L of the 1 / sqrt(2 L) rule for the maps that end a residual branch; 0: 1 in its place */
+    int64_t layers; /**< L of the 1 / sqrt(2 L) rule for the maps that end a residual branch; 0: 1 in its place */
     uint64_t reserved[8];
 } lab_block_config;
 

@@ -39,18 +39,18 @@ typedef struct lab_view {
 typedef struct lab_op_call {
     lab_graph *graph;
     const lab_op *op;
-    const void *attrs;      /* the copy that the graph keeps, aligned to 16 */
-    int n_in, n_out;        /* n_out counts hidden results too */
-    lab_tensor *const *in;  /* NULL where an optional operand was left out */
-    lab_spec *specs;        /* the shape rule writes them */
-    lab_tensor *const *out; /* forward writes into them; row-major, not initialised. NULL in the shape rule */
-    void *scratch;          /* what `scratch` asked for, aligned to 64 */
+    const void *attrs;      /**< the copy that the graph keeps, aligned to 16 */
+    int n_in, n_out;        /**< n_out counts hidden results too */
+    lab_tensor *const *in;  /**< NULL where an optional operand was left out */
+    lab_spec *specs;        /**< the shape rule writes them */
+    lab_tensor *const *out; /**< forward writes into them; row-major, not initialised. NULL in the shape rule */
+    void *scratch;          /**< what `scratch` asked for, aligned to 64 */
 } lab_op_call;
 
 /** Where a gradient goes: `tensor` is NULL if nobody wants it. Any strides, but every element has its own place. */
 typedef struct lab_place {
     lab_tensor *tensor;
-    bool add; /* add to what is there; otherwise write every element */
+    bool add; /**< add to what is there; otherwise write every element */
 } lab_place;
 
 /** What the derivative sees, in either form. */
@@ -59,12 +59,12 @@ typedef struct lab_vjp_call {
     const lab_op *op;
     const void *attrs;
     int n_in, n_out;
-    lab_tensor *const *in, *const *out; /* operands and results of forward, hidden ones included */
-    lab_tensor *const *grad_out;        /* incoming gradients; NULL is zero (always for hidden results) */
-    const bool *wants;                  /* per operand: does anybody need its gradient */
-    lab_tensor **grad_in;               /* vjp: set those wanted, NULL for zero */
-    const lab_place *places;            /* backward: per operand */
-    void *scratch;                      /* backward: what `backward_scratch` asked for, aligned to 64 */
+    lab_tensor *const *in, *const *out; /**< operands and results of forward, hidden ones included */
+    lab_tensor *const *grad_out;        /**< incoming gradients; NULL is zero (always for hidden results) */
+    const bool *wants;                  /**< per operand: does anybody need its gradient */
+    lab_tensor **grad_in;               /**< vjp: set those wanted, NULL for zero */
+    const lab_place *places;            /**< backward: per operand */
+    void *scratch;                      /**< backward: what `backward_scratch` asked for, aligned to 64 */
 } lab_vjp_call;
 
 /** Which values the derivative with respect to one operand reads: bit i for operand i and result i (i < 64). */
@@ -73,28 +73,28 @@ typedef struct lab_reads {
 } lab_reads;
 
 enum {
-    LAB_OP_NOT_DIFFERENTIABLE = 1, /* gradients stop here, by design */
-    LAB_OP_VIEW_OVERLAPS = 2       /* several elements of its view may share a place */
+    LAB_OP_NOT_DIFFERENTIABLE = 1, /**< gradients stop here, by design */
+    LAB_OP_VIEW_OVERLAPS = 2       /**< several elements of its view may share a place */
 };
 
 /** The description of an op. Zero means none or the default; `reserved` must be zero. Must outlive every graph. */
 struct lab_op {
     const char *name;
-    int inputs;             /* how many operands; -1: any number */
-    int outputs;            /* how many results, hidden ones included; 1 to 8 */
-    int hidden;             /* the last `hidden` results are kept for the derivative only */
-    uint64_t optional;      /* bit i: operand i may be NULL */
-    uint64_t constant;      /* bit i: there is no derivative with respect to operand i */
-    unsigned flags;         /* LAB_OP_... */
-    const lab_reads *reads; /* n_reads entries, the last one for all further operands; NULL: everything is read */
+    int inputs;             /**< how many operands; -1: any number */
+    int outputs;            /**< how many results, hidden ones included; 1 to 8 */
+    int hidden;             /**< the last `hidden` results are kept for the derivative only */
+    uint64_t optional;      /**< bit i: operand i may be NULL */
+    uint64_t constant;      /**< bit i: there is no derivative with respect to operand i */
+    unsigned flags;         /**< LAB_OP_... */
+    const lab_reads *reads; /**< n_reads entries, the last one for all further operands; NULL: everything is read */
     int n_reads;
-    lab_status (*shape)(lab_op_call *call);                /* checks operands, fills specs */
-    bool (*view)(const lab_op_call *call, lab_view *view); /* the one result as a view of operand 0, if possible */
-    size_t (*scratch)(const lab_op_call *call);            /* bytes forward needs for a while */
-    lab_status (*forward)(lab_op_call *call);              /* not called when view answered true */
-    lab_status (*vjp)(lab_graph *g, lab_vjp_call *call);   /* recorded form */
+    lab_status (*shape)(lab_op_call *call);                /**< checks operands, fills specs */
+    bool (*view)(const lab_op_call *call, lab_view *view); /**< the one result as a view of operand 0, if possible */
+    size_t (*scratch)(const lab_op_call *call);            /**< bytes forward needs for a while */
+    lab_status (*forward)(lab_op_call *call);              /**< not called when view answered true */
+    lab_status (*vjp)(lab_graph *g, lab_vjp_call *call);   /**< recorded form */
     size_t (*backward_scratch)(const lab_vjp_call *call);
-    lab_status (*backward)(lab_vjp_call *call); /* destination form */
+    lab_status (*backward)(lab_vjp_call *call); /**< destination form */
     double (*flops)(const lab_op_call *call);
     uint64_t reserved[8];
 };

@@ -29,17 +29,17 @@ LAB_API lab_tensor *lab_sinusoidal(lab_graph *g, lab_dtype dtype, int64_t length
 
 /** Which two channels turn together, r being the rotary width. */
 typedef enum lab_rope_layout {
-    LAB_ROPE_INTERLEAVED = 0, /* 2i and 2i + 1 */
-    LAB_ROPE_HALVES           /* i and i + r/2 */
+    LAB_ROPE_INTERLEAVED = 0, /**< 2i and 2i + 1 */
+    LAB_ROPE_HALVES           /**< i and i + r/2 */
 } lab_rope_layout;
 
 /** How lab_rope turns. Zero means the default; `reserved` must be zero. */
 typedef struct lab_rope_opts {
     lab_rope_layout layout;
-    int64_t width;         /* rotary width r: channels r and up are left alone; even, at most d; 0: all of them */
-    double base;           /* 0: 10000 */
-    int64_t offset;        /* position of the first row */
-    lab_tensor *positions; /* i64, instead of offset: broadcasts to x's shape without its last axis */
+    int64_t width;         /**< rotary width r: channels r and up are left alone; even, at most d; 0: all of them */
+    double base;           /**< 0: 10000 */
+    int64_t offset;        /**< position of the first row */
+    lab_tensor *positions; /**< i64, instead of offset: broadcasts to x's shape without its last axis */
     uint64_t reserved[8];
 } lab_rope_opts;
 

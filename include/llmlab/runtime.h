@@ -43,7 +43,7 @@ LAB_API int lab_get_threads(void);
 
 /** Where the library's memory comes from. All of it passes through here; BLAS allocates for itself. */
 typedef struct lab_allocator {
-    void *(*allocate)(size_t bytes, size_t alignment, void *ctx); /* NULL when there is no memory */
+    void *(*allocate)(size_t bytes, size_t alignment, void *ctx); /**< NULL when there is no memory */
     void (*release)(void *memory, size_t bytes, void *ctx);
     void *ctx;
 } lab_allocator;

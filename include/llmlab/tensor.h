@@ -32,7 +32,7 @@ typedef enum lab_dtype {
     LAB_F32 = 0,
     LAB_F64 = 1,
     LAB_I64 = 2,
-    LAB_BOOL = 3 /* one byte; other than 0 is true */
+    LAB_BOOL = 3 /**< one byte; other than 0 is true */
 } lab_dtype;
 
 enum { LAB_MAX_RANK = 8 };
