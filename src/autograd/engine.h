@@ -36,6 +36,7 @@ typedef struct foreign {
 
 struct lab_graph {
     graph_mode mode, base_mode;
+    bool batch_invariant; /* products go to the tile product */
     lab_status status;
     bool refused; /* for good: its options ask for what there is not */
     char message[512];

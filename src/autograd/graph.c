@@ -45,15 +45,14 @@ lab_graph *lab_graph_create(const lab_graph_opts *opts)
     }
     if (!all_zero(opts->reserved, 8))
         lab__refuse(g, "lab_graph_create", LAB_ERR_ARGUMENT, "the options' reserved words are not zero");
-    else if (opts->batch_invariant)
-        lab__refuse(g, "lab_graph_create", LAB_ERR_UNSUPPORTED,
-                    "batch_invariant needs the tile product, which is not there yet");
     else if (!lab__arena_reserve(&g->results, opts->reserve)) {
         lab__fail(LAB_ERR_MEMORY, "lab_graph_create: no memory for the %zu bytes to reserve", opts->reserve);
         lab_graph_destroy(&g);
     }
-    if (g)
+    if (g) {
         g->refused = g->status != LAB_OK;
+        g->batch_invariant = opts->batch_invariant;
+    }
     return g;
 }
 
@@ -118,8 +117,10 @@ lab_graph *lab__child(lab_graph *g, graph_mode mode)
     } else {
         lab_graph_reset(g->child);
     }
-    if (g->child)
+    if (g->child) {
         g->child->mode = g->child->base_mode = mode;
+        g->child->batch_invariant = g->batch_invariant;
+    }
     return g->child;
 }
 

@@ -1,4 +1,4 @@
-/* gemm.c - matrix products on cblas: the calls, and how they are dealt to the pool.
+/* gemm.c - matrix products: the calls of cblas, and how products, whoever multiplies, are dealt to the pool.
  *
  * What is to be called is in the plan (gemm_plan.h). A piece of work is one panel of one result, or a group of results
  * where each alone would not be worth handing over.
@@ -94,10 +94,12 @@ static void multiply_panel(const gemm_plan *p, offsets *o, int64_t panel)
         b += p->cut_rows ? 0 : start * p->b.col * size;
         c += start * (p->cut_rows ? p->c.row : p->c.col) * size;
     }
-    bool add = p->add && !p->c.copied;
+    bool add = p->add && (!p->c.copied || p->tiled);
     for (int64_t term = 0; term < p->terms; term++) {
         const char *a_term = a + o->a * size, *b_term = b + o->b * size;
-        if (p->vector)
+        if (p->tiled)
+            lab__gemm_tile(p, m, n, a_term, b_term, add, c + o->c * size);
+        else if (p->vector)
             multiply_vector(p, m, a_term, b_term, add, c + o->c * size);
         else
             multiply_matrix(p, m, n, a_term, b_term, add, c + o->c * size);
@@ -123,7 +125,8 @@ static void multiply_piece(void *context, int64_t piece, int worker)
         end = units;
     offsets o = {0};
     seek(p, &o, 0, p->entry_rank, unit / p->panels);
-    lab__blas_piece_begin();
+    if (!p->tiled)
+        lab__blas_piece_begin();
     for (int64_t panel = unit % p->panels; unit < end; unit++) {
         multiply_panel(p, &o, panel);
         if (++panel == p->panels) {
@@ -131,7 +134,8 @@ static void multiply_piece(void *context, int64_t piece, int worker)
             step(p, &o, 0, p->entry_rank);
         }
     }
-    lab__blas_piece_end();
+    if (!p->tiled)
+        lab__blas_piece_end();
 }
 
 /* ---- A run --------------------------------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* gemm.h - matrix products on cblas. gemm.c is the one file that calls it.
+/* gemm.h - matrix products on cblas, or on the tile product. gemm.c is the one file that calls cblas.
  *
  * BLAS runs single-threaded inside the pieces of the library's pool: its own thread count, which is process-wide,
  * is set to 1 by a counted guard on the first entry and restored on the last.
@@ -12,10 +12,14 @@ enum { GEMM_MAX_BATCH_RANK = 8 };
 
 /* C[m, n] = (add ? C : 0) + A[m, k] B[k, n] for every index of the batch. Strides in elements, any but those of C
  * distinct per element, except that a batch stride of C may be 0: those products are summed, in ascending order.
- * k = 0 gives zeros (or leaves C as it is when adding). */
+ * k = 0 gives zeros (or leaves C as it is when adding).
+ *
+ * `tiled` keeps cblas out: every element has one accumulator, which starts at 0, or at C's element when adding, k
+ * ascends, and so do the products that are summed. Its bits depend on its row of A, its column of B and what it is
+ * added to alone; not on m, n, any stride, or the products beside it. */
 typedef struct gemm_product {
     kernel_type type;
-    bool add;
+    bool add, tiled;
     int64_t m, n, k;
     const void *a;
     int64_t a_row, a_col;
@@ -28,10 +32,11 @@ typedef struct gemm_product {
     int64_t a_batch[GEMM_MAX_BATCH_RANK], b_batch[GEMM_MAX_BATCH_RANK], c_batch[GEMM_MAX_BATCH_RANK];
 } gemm_product;
 
-/* Whether every size and leading dimension fits BLAS's int. */
+/* Whether every size and leading dimension fits BLAS's int; true where BLAS is not asked. */
 bool lab__gemm_fits(const gemm_product *product);
 
-/* Bytes of workspace that lab__gemm_run needs for these products: copies of operands of which neither stride is 1.
+/* Bytes of workspace that lab__gemm_run needs for these products: copies of operands of which neither stride is 1 (of
+ * the result alone when tiled).
  * Depends on the sizes and strides only. 0 for most; SIZE_MAX if no size_t holds it. */
 size_t lab__gemm_workspace(int count, const gemm_product *products);
 

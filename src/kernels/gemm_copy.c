@@ -38,7 +38,7 @@ static void move_row(const transfer *t, int64_t n, char *to, int64_t to_step, co
     static const double nothing = 0.0;
     if (t->zero)
         from = (const char *)&nothing, from_step = 0;
-    bool add = t->out && t->p->add;
+    bool add = t->out && t->p->add && !t->p->tiled;
     if (t->p->type == KERNEL_F32)
         move_f32(n, (float *)to, to_step, (const float *)from, from_step, add);
     else
@@ -91,6 +91,8 @@ void lab__gemm_copy_in(const gemm_plan *p)
         run_transfer(p, &p->a, p->m, p->k, false, false);
     if (p->b.copied)
         run_transfer(p, &p->b, p->k, p->n, false, false);
+    if (p->c.copied && p->tiled && p->add) /* the sum starts there */
+        run_transfer(p, &p->c, p->m, p->n, false, false);
 }
 
 void lab__gemm_copy_out(const gemm_plan *p)

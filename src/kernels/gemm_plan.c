@@ -104,6 +104,15 @@ static bool join(gemm_plan *p, int axis, int64_t *size, gemm_operand *x, int64_t
     return true;
 }
 
+/* Whether an axis that is summed comes behind this one: the tile product keeps their order. */
+static bool sums_behind(const gemm_plan *p, int axis)
+{
+    while (++axis < p->rank)
+        if (p->c.batch[axis] == 0)
+            return true;
+    return false;
+}
+
 static bool fold_axis(gemm_plan *p, int axis)
 {
     gemm_operand *a = &p->a, *b = &p->b, *c = &p->c;
@@ -111,6 +120,8 @@ static bool fold_axis(gemm_plan *p, int axis)
         return true;
     if (a->batch[axis] == 0 && join(p, axis, &p->n, b, &b->col, b->row, p->k, c, &c->col, c->row, p->m))
         return true;
+    if (p->tiled && sums_behind(p, axis))
+        return false;
     return c->batch[axis] == 0 && join(p, axis, &p->k, a, &a->col, a->row, p->m, b, &b->row, b->col, p->n);
 }
 
@@ -200,7 +211,8 @@ static void choose_panels(gemm_plan *p)
 {
     p->cut_rows = p->m >= p->n;
     int64_t side = p->cut_rows ? p->m : p->n, most = PANELS_MOST / p->entries;
-    double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k * (p->vector ? VECTOR_FACTOR : 1.0);
+    bool vector = p->m == 1 || p->n == 1;
+    double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k * (vector ? VECTOR_FACTOR : 1.0);
     p->panels = 1;
     while (2 * p->panels <= most && side / (2 * p->panels) >= PANEL_LEAST &&
            flops * (double)p->terms / (double)(2 * p->panels) >= PIECE_FLOPS)
@@ -239,10 +251,28 @@ static void transpose_product(gemm_plan *p)
     p->n = m;
 }
 
+static bool by_columns(const gemm_plan *p)
+{
+    return row_major(p->m, p->n, p->c.row, p->c.col) == 0 && row_major(p->n, p->m, p->c.col, p->c.row) > 0;
+}
+
+/* The tile product's vectors lie along a row of B and C: a product with one row or one column becomes one row if they
+ * are dense then, else one column, which may have any stride. */
+static void choose_tile_layouts(gemm_plan *p)
+{
+    bool row_fits = p->b.col == 1 && p->c.col == 1, column_fits = p->a.row == 1 && p->c.row == 1;
+    if (p->n > 1 && (p->m > 1 ? by_columns(p) : !row_fits))
+        transpose_product(p);
+    else if (p->n == 1 && p->m > 1 && column_fits)
+        transpose_product(p);
+    p->vector = p->a.copied = p->b.copied = false;
+    if (p->n > 1 && row_major(p->m, p->n, p->c.row, p->c.col) == 0)
+        make_copy(&p->c, p->m, p->n, p);
+}
+
 static void choose_layouts(gemm_plan *p)
 {
-    bool by_columns = row_major(p->m, p->n, p->c.row, p->c.col) == 0 && row_major(p->n, p->m, p->c.col, p->c.row) > 0;
-    if (p->m == 1 || (p->n > 1 && by_columns))
+    if (p->m == 1 || (p->n > 1 && by_columns(p)))
         transpose_product(p);
     p->vector = p->n == 1;
     choose_layout(&p->a, p->m, p->k, p);
@@ -260,6 +290,7 @@ void lab__gemm_plan(gemm_plan *p, const gemm_product *g)
     p->type = g->type;
     p->size = g->type == KERNEL_F32 ? sizeof(float) : sizeof(double);
     p->add = g->add;
+    p->tiled = g->tiled;
     p->empty = is_empty(g);
     p->m = g->m;
     p->n = g->n;
@@ -274,7 +305,10 @@ void lab__gemm_plan(gemm_plan *p, const gemm_product *g)
         return;
     fold(p);
     sort_axes(p);
-    choose_layouts(p);
+    if (p->tiled)
+        choose_tile_layouts(p);
+    else
+        choose_layouts(p);
     choose_panels(p);
 }
 
@@ -309,7 +343,7 @@ static size_t plan_bytes(const gemm_plan *p, size_t bytes[3])
 
 bool lab__gemm_fits(const gemm_product *product)
 {
-    if (is_empty(product)) /* BLAS is not asked */
+    if (is_empty(product) || product->tiled) /* BLAS is not asked */
         return true;
     if (product->m > INT_MAX || product->n > INT_MAX || product->k > INT_MAX)
         return false;

@@ -2,7 +2,8 @@
  *
  * A plan has its result row-major (C^T = B^T A^T where its columns are the contiguous ones), batch axes folded into
  * m, n or k where the strides continue, and operands marked for copying that BLAS cannot read. What remains is
- * `entries` results, each the sum of `terms` products, cut into equal panels.
+ * `entries` results, each the sum of `terms` products, cut into equal panels. The tile product reads every operand
+ * where it is; its plans differ in what is transposed, and copy a result whose rows are not dense.
  */
 #ifndef LAB_KERNELS_GEMM_PLAN_H
 #define LAB_KERNELS_GEMM_PLAN_H
@@ -24,7 +25,7 @@ typedef struct gemm_operand {
 typedef struct gemm_plan {
     kernel_type type;
     size_t size; /* of an element */
-    bool add, empty;
+    bool add, empty, tiled;
     bool vector; /* n = 1: a matrix times a vector */
     int64_t m, n, k;
     gemm_operand a, b, c;
@@ -42,6 +43,9 @@ void lab__gemm_plan(gemm_plan *plan, const gemm_product *product);
 
 /* Where panel `panel` begins; for panel = panels, where the last one ends. */
 int64_t lab__gemm_panel_start(const gemm_plan *plan, int64_t panel);
+
+/* One panel of one result, m x n, by the tile product. (gemm_tile.c) */
+void lab__gemm_tile(const gemm_plan *plan, int64_t m, int64_t n, const void *a, const void *b, bool add, void *c);
 
 /* Gives the copies their places; returns what is behind them. */
 char *lab__gemm_place_copies(gemm_plan *plan, char *workspace);

@@ -66,10 +66,10 @@ static matrix transposed(matrix x)
     return x;
 }
 
-static gemm_product product_of(const product_sizes *s, lab_dtype dtype, int64_t m, int64_t n, int64_t k, matrix a,
-                               matrix b, matrix c)
+static gemm_product product_of(const lab_graph *g, const product_sizes *s, lab_dtype dtype, int64_t m, int64_t n,
+                               int64_t k, matrix a, matrix b, matrix c)
 {
-    gemm_product p = {.type = lab__kernel_type(dtype), .m = m, .n = n, .k = k};
+    gemm_product p = {.type = lab__kernel_type(dtype), .tiled = g->batch_invariant, .m = m, .n = n, .k = k};
     p.a = a.data, p.a_row = a.row, p.a_col = a.column;
     p.b = b.data, p.b_row = b.row, p.b_col = b.column;
     p.c = c.data, p.c_row = c.row, p.c_col = c.column;
@@ -93,12 +93,12 @@ static lab_status too_large(lab_graph *g, const gemm_product *p)
 /* ---- Forward ------------------------------------------------------------------------------------------------------
  */
 
-static gemm_product forward_product(const lab_tensor *a, const lab_tensor *b, const lab_tensor *y)
+static gemm_product forward_product(const lab_graph *g, const lab_tensor *a, const lab_tensor *b, const lab_tensor *y)
 {
     product_sizes s;
     size_up(&s, a, b);
     broadcast_batch(&s, a, b);
-    return product_of(&s, a->dtype, s.m, s.n, s.k, as_matrix(a, s.rows, true, s.rank),
+    return product_of(g, &s, a->dtype, s.m, s.n, s.k, as_matrix(a, s.rows, true, s.rank),
                       as_matrix(b, true, s.columns, s.rank), as_matrix(y, s.rows, s.columns, s.rank));
 }
 
@@ -112,7 +112,7 @@ static lab_status check_countable(const lab_op_call *call)
         return LAB_OK; /* the engine will refuse it */
     lab_tensor y = {0};
     lab__tensor_describe(&y, spec->dtype, spec->rank, spec->shape, NULL);
-    gemm_product p = forward_product(call->in[0], call->in[1], &y);
+    gemm_product p = forward_product(call->graph, call->in[0], call->in[1], &y);
     return lab__gemm_fits(&p) ? LAB_OK : too_large(call->graph, &p);
 }
 
@@ -154,13 +154,13 @@ static lab_status matmul_shape(lab_op_call *call)
 
 static size_t matmul_scratch(const lab_op_call *call)
 {
-    gemm_product p = forward_product(call->in[0], call->in[1], call->out[0]);
+    gemm_product p = forward_product(call->graph, call->in[0], call->in[1], call->out[0]);
     return lab__gemm_workspace(1, &p);
 }
 
 static lab_status matmul_forward(lab_op_call *call)
 {
-    gemm_product p = forward_product(call->in[0], call->in[1], call->out[0]);
+    gemm_product p = forward_product(call->graph, call->in[0], call->in[1], call->out[0]);
     if (call->out[0]->numel > 0)
         lab__gemm_run(1, &p, call->scratch);
     return LAB_OK;
@@ -221,13 +221,15 @@ static int backward_products(const lab_vjp_call *call, gemm_product *products)
     matrix dc = as_matrix(dy, s.rows, s.columns, s.rank);
     int count = 0;
     if (call->places[0].tensor) {
-        products[count] = product_of(&s, a->dtype, s.m, s.k, s.n, dc, transposed(as_matrix(b, true, s.columns, s.rank)),
-                                     as_matrix(call->places[0].tensor, s.rows, true, s.rank));
+        products[count] =
+            product_of(call->graph, &s, a->dtype, s.m, s.k, s.n, dc, transposed(as_matrix(b, true, s.columns, s.rank)),
+                       as_matrix(call->places[0].tensor, s.rows, true, s.rank));
         products[count++].add = call->places[0].add;
     }
     if (call->places[1].tensor) {
-        products[count] = product_of(&s, a->dtype, s.k, s.n, s.m, transposed(as_matrix(a, s.rows, true, s.rank)), dc,
-                                     as_matrix(call->places[1].tensor, true, s.columns, s.rank));
+        products[count] =
+            product_of(call->graph, &s, a->dtype, s.k, s.n, s.m, transposed(as_matrix(a, s.rows, true, s.rank)), dc,
+                       as_matrix(call->places[1].tensor, true, s.columns, s.rank));
         products[count++].add = call->places[1].add;
     }
     return count;

@@ -106,13 +106,13 @@ static int densest(const plan_axes *axes)
     return best < 0 ? axes->rank - 1 : best;
 }
 
-/* Takes the inner axis out of its list: the densest; but short rows are summed side by side. A single element is a row
- * of 1. */
+/* Takes the inner axis out of its list: the densest; but short rows are summed side by side, also one of them alone,
+ * which has its bits then. */
 static void choose_inner(plan *p)
 {
     int kept = densest(&p->kept), summed = densest(&p->summed);
     p->columns =
-        kept >= 0 && (summed < 0 || p->summed.shape[summed] < SHORT_ROW || p->kept.x[kept] < p->summed.x[summed]);
+        summed < 0 || p->summed.shape[summed] < SHORT_ROW || (kept >= 0 && p->kept.x[kept] < p->summed.x[summed]);
     plan_axes *from = p->columns ? &p->kept : &p->summed;
     int at = p->columns ? kept : summed;
     p->inner = at >= 0 ? from->shape[at] : 1;

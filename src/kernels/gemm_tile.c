@@ -1,0 +1,111 @@
+/* gemm_tile.c - one panel of a result by the library's own tile product: for products of which an element's bits may
+ * depend on nothing but its row, its column and what it is added to (tile_tmpl.c says why they do not).
+ *
+ * The tile product wants the rows of B dense, and B in cache. So B is taken block by block, through a buffer on the
+ * stack where its rows are not dense or so far apart that they would push each other out of the cache. k is walked in
+ * steps, ascending: the sums wait in C and go on where they stopped, which gives the bits of a sum that was never cut.
+ */
+#include <string.h>
+
+#include "gemm_plan.h"
+
+enum {
+    PACK_BYTES = 32768,
+    PACK_COLUMNS = 64, /* of a block that goes through the buffer: whole blocks of registers at every level */
+    PACK_ROWS = 32,    /* of A: from here on a dense B is worth packing, if it is too large for the cache */
+    CACHED_BYTES = 65536,
+    BLOCK_STEPS = 256, /* of a block of B that is read where it is: some 256 KiB */
+    BLOCK_BYTES = 262144
+};
+
+/* C (+)= A B. Rows of A and B are `row` elements apart. */
+typedef struct panel {
+    kernel_tile_fn tile;
+    kernel_type type;
+    int64_t m, n, k, size;
+    const char *a, *b;
+    int64_t a_row, a_col, b_row, b_col;
+    char *c;
+    int64_t c_row;
+    bool add;
+} panel;
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void pack_f32(int64_t rows, int64_t cols, float *to, const float *b, int64_t row, int64_t col)
+{
+    for (int64_t j = 0; j < cols; j++)
+        for (int64_t i = 0; i < rows; i++)
+            to[i * cols + j] = b[i * row + j * col];
+}
+
+static void pack_f64(int64_t rows, int64_t cols, double *to, const double *b, int64_t row, int64_t col)
+{
+    for (int64_t j = 0; j < cols; j++)
+        for (int64_t i = 0; i < rows; i++)
+            to[i * cols + j] = b[i * row + j * col];
+}
+
+/* A block of B, row-major. */
+static void pack(const panel *p, int64_t rows, int64_t cols, char *to, const char *b)
+{
+    if (p->b_col == 1)
+        for (int64_t i = 0; i < rows; i++)
+            memcpy(to + i * cols * p->size, b + i * p->b_row * p->size, (size_t)(cols * p->size));
+    else if (p->type == KERNEL_F32)
+        pack_f32(rows, cols, (float *)to, (const float *)b, p->b_row, p->b_col);
+    else
+        pack_f64(rows, cols, (double *)to, (const double *)b, p->b_row, p->b_col);
+}
+
+/* All of k for columns first .. first + cols. */
+static void multiply_columns(const panel *p, int64_t first, int64_t cols, int64_t steps, char *buffer)
+{
+    char *c = p->c + first * p->size;
+    for (int64_t k = 0; k < p->k; k += steps) {
+        int64_t depth = least(steps, p->k - k), row = p->b_row;
+        const char *a = p->a + k * p->a_col * p->size, *b = p->b + (k * p->b_row + first * p->b_col) * p->size;
+        if (buffer) {
+            pack(p, depth, cols, buffer, b);
+            b = buffer;
+            row = cols;
+        }
+        p->tile(p->m, cols, depth, a, p->a_row, p->a_col, b, row, c, p->c_row, p->add || k > 0);
+    }
+}
+
+static bool must_pack(const panel *p)
+{
+    if (p->n == 1)
+        return false;
+    return p->b_col != 1 || (p->m >= PACK_ROWS && p->k * p->b_row > CACHED_BYTES / p->size);
+}
+
+void lab__gemm_tile(const gemm_plan *plan, int64_t m, int64_t n, const void *a, const void *b, bool add, void *c)
+{
+    const gemm_operand *x = &plan->a, *y = &plan->b;
+    const panel p = {lab__kernels()->tile[plan->type],
+                     plan->type,
+                     m,
+                     n,
+                     plan->k,
+                     (int64_t)plan->size,
+                     a,
+                     b,
+                     x->row,
+                     x->col,
+                     y->row,
+                     y->col,
+                     c,
+                     plan->c.row,
+                     add};
+    _Alignas(64) char buffer[PACK_BYTES];
+    bool packed = must_pack(&p);
+    int64_t steps = packed ? PACK_BYTES / PACK_COLUMNS / p.size : BLOCK_STEPS;
+    int64_t width = packed ? PACK_COLUMNS : BLOCK_BYTES / BLOCK_STEPS / p.size;
+    for (int64_t first = 0; first < n; first += width)
+        multiply_columns(&p, first, least(width, n - first), steps, packed ? buffer : NULL);
+}
