@@ -1,6 +1,7 @@
 /* test_attention_packed.c - sequences behind one another: the same as attention on each alone.
  *
- * Each test is a clause of the contract, from "Packed sequences".
+ * Each test is a clause of the contract, from "Packed sequences", and holds for the composed path, which goes from one
+ * sequence to the next, and for the fused op, which takes all at once.
  */
 #include <math.h>
 
@@ -8,6 +9,8 @@
 
 enum { SEQUENCES = 4 };
 static const int64_t cu_q_values[SEQUENCES + 1] = {0, 3, 3, 8, 10}, cu_k_values[SEQUENCES + 1] = {0, 4, 6, 6, 11};
+
+static const lab_path paths[] = {LAB_PATH_COMPOSED, LAB_PATH_FUSED};
 
 typedef struct packed_case {
     lab_dtype dtype;
@@ -99,8 +102,10 @@ static void packed_is_attention_on_each_alone(void **state)
 {
     (void)state;
     uint64_t draws = draw_start("packed");
-    for (int i = 0; i < 6; i++) {
+    for (int n = 0; n < 12; n++) {
+        int i = n / 2;
         packed_case p = packed_make(&draws);
+        p.opts.path = paths[n % 2];
         if (i == 1)
             p.opts.causal = LAB_CAUSAL_BOTTOM_RIGHT;
         if (i == 2)
@@ -136,8 +141,11 @@ static void packed_has_right_gradients(void **state)
     uint64_t draws = draw_start("packed gradients");
     packed_case p = packed_make(&draws);
     p.opts.causal = LAB_CAUSAL_BOTTOM_RIGHT;
-    expect_gradients("packed", packed_function, &p, 3, (lab_tensor *[]){p.q, p.k, p.v},
-                     &(lab_gradcheck_opts){.max_entries = 40});
+    for (int n = 0; n < 2; n++) {
+        p.opts.path = paths[n];
+        expect_gradients("packed", packed_function, &p, 3, (lab_tensor *[]){p.q, p.k, p.v},
+                         &(lab_gradcheck_opts){.max_entries = 40});
+    }
     packed_free(&p);
 }
 
@@ -147,14 +155,16 @@ static void no_sequences_give_an_empty_result(void **state)
     uint64_t draws = draw_start("none");
     lab_tensor *q = leaf_drawn(&draws, LAB_F64, 3, (int64_t[]){0, 2, 3}, 1);
     lab_tensor *cu = leaf_of_integers(1, (int64_t[]){1}, (int64_t[]){0}), *lse, *dq;
-    lab_graph *g = lab_graph_create(NULL);
-    lab_tensor *y = lab_attention_packed(g, q, q, q, cu, cu, &(lab_attention_opts){.lse = &lse});
-    lab_grad(g, lab_sum_all(g, y), NULL, 1, &q, &dq, NULL);
-    expect_healthy(g);
-    assert_int_equal(lab_tensor_size(y, 0), 0);
-    assert_int_equal(lab_tensor_size(y, 1), 2);
-    assert_int_equal(lab_tensor_rank(lse), 2);
-    lab_graph_destroy(&g);
+    for (int n = 0; n < 2; n++) {
+        lab_graph *g = lab_graph_create(NULL);
+        lab_tensor *y = lab_attention_packed(g, q, q, q, cu, cu, &(lab_attention_opts){.path = paths[n], .lse = &lse});
+        lab_grad(g, lab_sum_all(g, y), NULL, 1, &q, &dq, NULL);
+        expect_healthy(g);
+        assert_int_equal(lab_tensor_size(y, 0), 0);
+        assert_int_equal(lab_tensor_size(y, 1), 2);
+        assert_int_equal(lab_tensor_rank(lse), 2);
+        lab_graph_destroy(&g);
+    }
     lab_tensor_destroy(&q);
     lab_tensor_destroy(&cu);
 }
