@@ -1,0 +1,316 @@
+/* test_attention_fused.c - the fused path held to the composed one, which defines it: every result and every gradient.
+ *
+ * Cases are drawn from a seed (LAB_TEST_SEED); case number i is a function of the seed and i, so that a failure can be
+ * run alone:
+ *
+ *     test_attention_fused [--count N] [--first I]     N cases from number I on; without it, what a minute takes
+ */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention_twin.h"
+
+enum { FIRST_GRADIENT = 2 };
+static int64_t mixtures = 2400, packed_mixtures = 300, single_mixtures = 300, first_case;
+
+static uint64_t state_of(const char *name, int64_t number)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%s %lld", name, (long long)number);
+    return draw_start(text);
+}
+
+static void fail_at(const twin_case *t, int64_t number, int result, const lab_tensor *got, const lab_tensor *want,
+                    int64_t where, double error, double allowed)
+{
+    fail_msg("seed %llu, case %lld (%s): %s[%lld] is %.17g, the composed path's is %.17g (off by %.2g, %.2g allowed)",
+             (unsigned long long)check_seed(), (long long)number, twin_text(t), twin_names[result], (long long)where,
+             element_of(got, where), element_of(want, where), error, allowed);
+}
+
+static void compare_stats(const twin_case *t, int64_t number, const twin_run *got, const twin_run *want)
+{
+    for (int64_t h = 0; h < t->c.heads; h++) {
+        const lab_attention_stats *a = &got->stats[h], *b = &want->stats[h];
+        const double *x = &a->p_max.min, *y = &b->p_max.min;
+        bool fine = a->rows == b->rows && a->empty_rows == b->empty_rows;
+        for (int i = 0; i < 10; i++) /* three spreads and the share lie behind one another */
+            fine = fine && fabs(x[i] - y[i]) <= 1e-12 * fmax(1, fabs(y[i]));
+        if (!fine)
+            fail_msg("seed %llu, case %lld (%s): the statistics of head %lld differ", (unsigned long long)check_seed(),
+                     (long long)number, twin_text(t), (long long)h);
+    }
+}
+
+static void compare_paths(const twin_case *t, int64_t number, bool with_gradients)
+{
+    twin_run fused = twin_attend(t, LAB_PATH_FUSED, with_gradients);
+    twin_run composed = twin_attend(t, LAB_PATH_COMPOSED, with_gradients);
+    for (int i = 0; i < TWIN_RESULTS; i++) {
+        const lab_tensor *got = fused.results[i], *want = composed.results[i];
+        if (!got && !want)
+            continue;
+        int64_t where;
+        const double error = twin_difference(got, want, &where), allowed = 1e-12 * twin_measure(&composed, i);
+        if (!(error <= allowed))
+            fail_at(t, number, i, got, want, where, error, allowed);
+    }
+    compare_stats(t, number, &fused, &composed);
+    twin_end(&fused);
+    twin_end(&composed);
+}
+
+/* out, lse, statistics, and the gradients of q, k, v, scale, bias, sink and slopes. */
+static void every_mixture_of_options_agrees_with_the_composed_path(void **state)
+{
+    (void)state;
+    for (int64_t i = first_case; i < first_case + mixtures; i++) {
+        uint64_t draws = state_of("mixture", i);
+        twin_case t;
+        twin_draw(&t, &draws);
+        compare_paths(&t, i, true);
+        twin_free(&t);
+    }
+}
+
+static void packed_mixtures_agree_with_the_composed_path(void **state)
+{
+    (void)state;
+    for (int64_t i = first_case; i < first_case + packed_mixtures; i++) {
+        uint64_t draws = state_of("packed", i);
+        twin_case t;
+        twin_draw_packed(&t, &draws);
+        compare_paths(&t, i, true);
+        twin_free(&t);
+    }
+}
+
+static void draw_either(twin_case *t, uint64_t *draws, bool packed)
+{
+    if (packed)
+        twin_draw_packed(t, draws);
+    else
+        twin_draw(t, draws);
+}
+
+/* What others give for rows without keys, forward only. */
+static void rows_without_keys_give_what_is_asked_for(void **state)
+{
+    (void)state;
+    int64_t empty = 0;
+    for (int64_t i = first_case; i < first_case + 200; i++) {
+        uint64_t draws = state_of("empty row", i);
+        twin_case t;
+        draw_either(&t, &draws, i % 4 == 0);
+        bool every_sequence_has_keys = t.c.tk > 0;
+        for (int64_t s = 1; t.cu_k && s < lab_tensor_numel(t.cu_k); s++)
+            every_sequence_has_keys &= element_of(t.cu_k, s) > element_of(t.cu_k, s - 1);
+        t.c.opts.empty_row = i & 1 && every_sequence_has_keys ? LAB_EMPTY_UNIFORM : LAB_EMPTY_NAN;
+        compare_paths(&t, i, false);
+        twin_run r = twin_attend(&t, LAB_PATH_FUSED, false);
+        for (int64_t h = 0; h < t.c.heads; h++)
+            empty += r.stats[h].empty_rows;
+        twin_end(&r);
+        twin_free(&t);
+    }
+    assert_true(empty > 100);
+}
+
+/* Squares of errors relative to what they are measured by, over all cases. */
+typedef struct error_sums {
+    double fused[TWIN_RESULTS], composed[TWIN_RESULTS];
+} error_sums;
+
+/* Of the last place of x in float32. */
+static double unit_of(double x)
+{
+    int exponent;
+    frexp(x, &exponent);
+    return ldexp(1, exponent - FLT_MANT_DIG);
+}
+
+/* Each result within 4 times the composed path's error against float64, or 8 units of the largest entry. Of gradients
+ * that holds over all cases together: one alone may be next to nothing, where dO . v - dO . O cancels and the composed
+ * path happens to be exact, as with a single key; it must be within 16 times, 1024 units, or 8 of the largest of all
+ * gradients. */
+static void judge_single(const twin_case *t, int64_t number, error_sums *sums)
+{
+    twin_case exact;
+    twin_other_precision(&exact, t);
+    twin_run fused = twin_attend(t, LAB_PATH_FUSED, true), composed = twin_attend(t, LAB_PATH_COMPOSED, true);
+    twin_run want = twin_attend(&exact, LAB_PATH_COMPOSED, true);
+    for (int i = 0; i < TWIN_RESULTS; i++) {
+        const double measure = twin_measure(&want, i);
+        if (!want.results[i] || measure == 0)
+            continue;
+        int64_t where, unused;
+        const double others = twin_difference(composed.results[i], want.results[i], &unused);
+        const double few = fmax(8 * unit_of(measure), 4 * others);
+        const double most = fmax(fmax(1024 * unit_of(measure), 16 * others), 8 * unit_of(twin_largest_gradient(&want)));
+        const double allowed = i < FIRST_GRADIENT ? few : most;
+        const double error = twin_difference(fused.results[i], want.results[i], &where);
+        sums->fused[i] += error / measure * (error / measure);
+        sums->composed[i] += others / measure * (others / measure);
+        if (!(error <= allowed))
+            fail_at(t, number, i, fused.results[i], want.results[i], where, error, allowed);
+    }
+    twin_end(&fused);
+    twin_end(&composed);
+    twin_end(&want);
+    twin_free(&exact);
+}
+
+/* Values that are all the same, rows repeated, leave nothing of dq and dk but rounding: not here. */
+static void in_single_precision_it_is_as_exact_as_the_composed_path(void **state)
+{
+    (void)state;
+    error_sums sums = {{0}, {0}};
+    for (int64_t i = first_case; i < first_case + single_mixtures; i++) {
+        uint64_t draws = state_of("single", i);
+        twin_case drawn, t;
+        draw_either(&drawn, &draws, i % 8 == 0);
+        while (drawn.views[2] == OPERAND_REPEATED) {
+            twin_free(&drawn);
+            draw_either(&drawn, &draws, i % 8 == 0);
+        }
+        twin_other_precision(&t, &drawn);
+        judge_single(&t, i, &sums);
+        twin_free(&t);
+        twin_free(&drawn);
+    }
+    for (int i = 0; i < TWIN_RESULTS && single_mixtures >= 100; i++)
+        if (!(sqrt(sums.fused[i]) <= 4 * sqrt(sums.composed[i])))
+            fail_msg("seed %llu: %s: %.2g times the error of the composed path", (unsigned long long)check_seed(),
+                     twin_names[i], sqrt(sums.fused[i] / sums.composed[i]));
+}
+
+/* ---- The backward pass over ranges of keys ------------------------------------------------------------------------------ */
+
+/* Fewer than 8 key heads and 4096 keys or more: dq comes from ranges of the keys, for two key heads at a time. */
+static void ranges_of_keys_add_up(void **state)
+{
+    (void)state;
+    const int64_t keys[] = {4096, 4097, 6145, 9000};
+    for (int64_t i = 0; i < 16; i++) {
+        uint64_t draws = state_of("ranges", i);
+        twin_case t = {.c = {.dtype = LAB_F64, .batch_rank = 1, .batch = {1}, .kv_heads = 1, .d = 2, .dv = 1}};
+        attention_case *c = &t.c;
+        c->batch[0] = i == 3 ? 3 : 1;
+        c->kv_heads = i & 1 ? 3 : 1;
+        c->heads = c->kv_heads * (i & 2 ? 2 : 1);
+        c->tk = keys[i / 4];
+        c->tq = draw_size(&draws, 3, 21);
+        if (i % 4 == 1)
+            c->opts.causal = LAB_CAUSAL_BOTTOM_RIGHT;
+        if (i % 4 == 2)
+            c->opts.window = (lab_window){true, 3000, 1000}, c->opts.offset = 3500;
+        if (i % 4 == 3)
+            c->opts.key_lengths = case_per_batch(c, &draws, 0, c->tk), c->opts.sink = case_per_head(c, &draws, 1);
+        c->opts.scale_tensor = i & 4 ? leaf_drawn(&draws, LAB_F64, 0, NULL, 2) : NULL;
+        c->opts.alibi_slopes = i & 1 ? case_per_head(c, &draws, 1e-3) : NULL;
+        t.out_wanted = true;
+        t.lse_wanted = i & 1;
+        for (int k = 0; k < 3; k++)
+            t.views[k] = i & 4 ? (operand_view)draw_size(&draws, 0, OPERAND_VIEWS - 1) : OPERAND_PLAIN;
+        twin_make(&t, &draws);
+        compare_paths(&t, i, true);
+        twin_free(&t);
+    }
+}
+
+/* The longest sequence decides; the others are shorter than a range, or empty. */
+static void ranges_of_keys_add_up_in_packed_sequences(void **state)
+{
+    (void)state;
+    uint64_t draws = state_of("packed ranges", 0);
+    twin_case t = {.c = {.dtype = LAB_F64, .kv_heads = 1, .heads = 2, .d = 2, .dv = 3, .tq = 30, .tk = 9000},
+                   .out_wanted = true,
+                   .lse_wanted = true};
+    t.cu_q = leaf_of_integers(1, (int64_t[]){5}, (int64_t[]){0, 9, 12, 20, 30});
+    t.cu_k = leaf_of_integers(1, (int64_t[]){5}, (int64_t[]){0, 17, 17, 6170, 9000});
+    t.c.opts.causal = LAB_CAUSAL_BOTTOM_RIGHT;
+    t.c.opts.sink = case_per_head(&t.c, &draws, 1);
+    twin_make(&t, &draws);
+    compare_paths(&t, 0, true);
+    twin_free(&t);
+}
+
+/* ---- Second derivatives --------------------------------------------------------------------------------------------------- */
+
+/* Through a fused result, against differences. */
+static void second_derivatives_go_through_a_fused_result(void **state)
+{
+    (void)state;
+    const lab_gradcheck_opts second = {.second_order = true, .tolerance = 1e-6, .max_entries = 12};
+    for (int64_t i = 0; i < 12; i++) {
+        uint64_t draws = state_of("second", i);
+        attention_case c;
+        case_draw(&c, &draws, true);
+        c.opts.path = LAB_PATH_FUSED;
+        case_has_right_gradients("second derivative", &c, i & 1, &second);
+        case_free(&c);
+    }
+}
+
+/* d of sum(dq^2): the result itself comes from the kernel, in more than one panel. */
+static lab_tensor *curvature(lab_graph *g, const twin_case *t, lab_path path)
+{
+    const lab_grad_opts record = {.create_graph = true};
+    lab_attention_opts o = t->c.opts;
+    lab_tensor *dq, *again, *q = t->c.q, *lse;
+    o.path = path;
+    o.lse = &lse;
+    lab_tensor *out = lab_attention(g, q, t->c.k, t->c.v, &o);
+    lab_tensor *loss = lab_add(g, lab_sum_all(g, lab_mul(g, out, t->weights)), lab_sum_all(g, lab_mul(g, lse, lse)));
+    lab_grad(g, loss, NULL, 1, &q, &dq, &record);
+    lab_grad(g, lab_sum_all(g, lab_mul(g, dq, dq)), NULL, 1, &q, &again, NULL);
+    expect_healthy(g);
+    return again;
+}
+
+static void second_derivatives_agree_with_the_composed_path(void **state)
+{
+    (void)state;
+    uint64_t draws = state_of("curvature", 0);
+    twin_case t = {.c = {.dtype = LAB_F64, .kv_heads = 2, .heads = 4, .tq = 37, .tk = 101, .d = 5, .dv = 3}};
+    t.c.opts.causal = LAB_CAUSAL_BOTTOM_RIGHT;
+    t.c.opts.alibi_slopes = case_per_head(&t.c, &draws, 0.1);
+    twin_make(&t, &draws);
+    lab_graph *a = lab_graph_create(NULL), *b = lab_graph_create(NULL);
+    const lab_tensor *got = curvature(a, &t, LAB_PATH_FUSED), *want = curvature(b, &t, LAB_PATH_COMPOSED);
+    int64_t where;
+    const double error = twin_difference(got, want, &where);
+    if (!(error <= 1e-12 * twin_largest(want)))
+        fail_at(&t, 0, 2, got, want, where, error, 1e-12 * twin_largest(want));
+    lab_graph_destroy(&a);
+    lab_graph_destroy(&b);
+    twin_free(&t);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_mixture_of_options_agrees_with_the_composed_path),
+        cmocka_unit_test(packed_mixtures_agree_with_the_composed_path),
+        cmocka_unit_test(rows_without_keys_give_what_is_asked_for),
+        cmocka_unit_test(in_single_precision_it_is_as_exact_as_the_composed_path),
+        cmocka_unit_test(ranges_of_keys_add_up),
+        cmocka_unit_test(ranges_of_keys_add_up_in_packed_sequences),
+        cmocka_unit_test(second_derivatives_go_through_a_fused_result),
+        cmocka_unit_test(second_derivatives_agree_with_the_composed_path),
+    };
+    for (int i = 1; i + 1 < argc; i += 2) {
+        const int64_t number = strtoll(argv[i + 1], NULL, 10);
+        if (strcmp(argv[i], "--count") == 0)
+            mixtures = packed_mixtures = single_mixtures = number;
+        else if (strcmp(argv[i], "--first") == 0)
+            first_case = number;
+        else
+            return 2;
+    }
+    print_message("seed %llu\n", (unsigned long long)check_seed());
+    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
+}
