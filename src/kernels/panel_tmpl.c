@@ -280,15 +280,28 @@ ALWAYS_INLINE void FN(panel_slope_row)(real *s, real *dp, const real *factor, co
     FN(store)(dp, (vec)((mask)d & ~(p == 0)));
 }
 
+/* Where m or log_sum is NaN, `poisoned`, every p would be: but what a lane may not see stays 0. */
 ALWAYS_INLINE void FN(panel_slope_rows)(int64_t n, real *s, real *dp, int64_t stride, const real *factors,
-                                        const real *soft, vec m, vec log_sum, vec delta)
+                                        const real *soft, vec m, vec log_sum, vec delta, bool poisoned)
 {
     for (int64_t j = 0; j < n; j++, s += stride, dp += stride) {
-        const vec p = FN(exp_below)((FN(load)(s) - m) - log_sum);
+        const vec score = FN(load)(s);
+        vec p = FN(exp_below)((score - m) - log_sum);
+        if (poisoned)
+            p = FN(select)(score == FN(broadcast)(-INFINITY), (vec){0}, p);
         FN(panel_slope_row)(s, dp, factors, soft, p, delta);
         factors = factors ? factors + PANEL : NULL;
         soft = soft ? soft + PANEL : NULL;
     }
+}
+
+ALWAYS_INLINE bool FN(any_nan)(vec x)
+{
+    const mask nan = x != x;
+    for (int i = 0; i < LANES; i++)
+        if (nan[i])
+            return true;
+    return false;
 }
 
 /* A row without keys has the maximum -inf; its scores, all -inf too, stay as they are. */
@@ -308,10 +321,11 @@ static void FN(panel_slopes)(int64_t n, void *scores, void *gradients, int64_t s
             FN(forbid)(limits->full_stop, n, s, stride, first, stop);
         }
         const real *f = factors ? (const real *)factors + i : NULL, *t = softened ? (const real *)softened + i : NULL;
-        if (f || t)
-            FN(panel_slope_rows)(n, s, dp, stride, f, t, m, log_sum, delta);
+        const bool poisoned = FN(any_nan)(m + log_sum);
+        if (f || t || poisoned)
+            FN(panel_slope_rows)(n, s, dp, stride, f, t, m, log_sum, delta, poisoned);
         else
-            FN(panel_slope_rows)(n, s, dp, stride, NULL, NULL, m, log_sum, delta);
+            FN(panel_slope_rows)(n, s, dp, stride, NULL, NULL, m, log_sum, delta, false);
     }
 }
 
