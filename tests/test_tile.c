@@ -201,7 +201,7 @@ static void nothing_beside_the_matrices_is_touched(void **state)
     bool end = false;
     for (int level = 0; !end; level++) {
         const kernel_table *table = lab__kernels_level(level, &end);
-        for (int i = 0; table && i < 4 * 40; i++) {
+        for (int i = 0; table && i < 4 * 140; i++) {
             kernel_type type = (kernel_type)(i & 1);
             bool behind = i & 2;
             int64_t n = 1 + i / 4, m = 1 + n % 8, k = 1 + n % 5;
@@ -295,7 +295,7 @@ static void an_element_has_its_bits_alone_in_any_tile_and_with_its_sum_cut(void 
     for (int level = 0; !end; level++) {
         const kernel_table *table = lab__kernels_level(level, &end);
         for (int i = 0; table && i < 12; i++) {
-            int64_t m = 1 + guarded_below(&stream, 26), n = 1 + guarded_below(&stream, 150);
+            int64_t m = 1 + guarded_below(&stream, 26), n = 1 + guarded_below(&stream, 300);
             tile_case t =
                 make(table, (kernel_type)(i & 1), m, n, 1 + guarded_below(&stream, 40), i & 2, i % 3, i & 4, &stream);
             run(&t);

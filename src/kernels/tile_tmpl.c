@@ -17,6 +17,10 @@ enum { TILE_ROWS = 6, TILE_VECTORS = 4 };
 enum { TILE_ROWS = 6, TILE_VECTORS = 2 };
 #endif
 
+/* Of few rows, blocks are wider: a sum takes 4 cycles to be ready for its next step, so that of two multiplications a
+ * cycle 8 sums are the least. One row alone is 4 times as wide, and then as fast as B comes out of its cache. */
+enum { TILE_MOST = 4 * TILE_VECTORS };
+
 /* The steps that a block's upper half ends with before the lower half does: its stores go out between multiplications.
  * All stores of a block at its end cost 20 cycles, so cut they cost 6 (Zen 3). */
 enum { TILE_LAST = 4 };
@@ -44,7 +48,7 @@ ALWAYS_INLINE vec FN(tile_load)(const real *x, int64_t lanes)
     return lanes ? FN(vec_load_part)(x, lanes, (vec){0}) : FN(load)(x);
 }
 
-ALWAYS_INLINE void FN(tile_store)(int first, int end, int vectors, int64_t lanes, FN(result) c, vec sum[][TILE_VECTORS])
+ALWAYS_INLINE void FN(tile_store)(int first, int end, int vectors, int64_t lanes, FN(result) c, vec sum[][TILE_MOST])
 {
     for (int i = first; i < end; i++)
         for (int j = 0; j < vectors; j++)
@@ -56,16 +60,24 @@ ALWAYS_INLINE void FN(tile_store)(int first, int end, int vectors, int64_t lanes
 
 /* sum += A B in rows first..end of a block. Rows and vectors are constants wherever this is inlined. */
 ALWAYS_INLINE void FN(tile_steps)(int first, int end, int vectors, int64_t lanes, int64_t depth, FN(strided) a,
-                                  FN(rows) b, vec sum[][TILE_VECTORS])
+                                  FN(rows) b, vec sum[][TILE_MOST])
 {
-    vec right[TILE_VECTORS];
+    vec left[TILE_ROWS], right[TILE_ROWS];
+    const bool wide = vectors > end - first; /* then registers hold a column of A, else a row of B */
     for (; depth > 0; depth--, a.at += a.column, b.at += b.row) {
-        for (int j = 0; j < vectors; j++)
+        for (int i = first; i < end && wide; i++)
+            left[i] = FN(broadcast)(a.at[i * a.row]);
+        for (int j = 0; j < vectors && wide; j++) {
+            vec one = FN(tile_load)(b.at + j * LANES, lanes);
+            for (int i = first; i < end; i++)
+                sum[i][j] = FN(vec_fma)(left[i], one, sum[i][j]);
+        }
+        for (int j = 0; j < vectors && !wide; j++)
             right[j] = FN(tile_load)(b.at + j * LANES, lanes);
-        for (int i = first; i < end; i++) {
-            vec left = FN(broadcast)(a.at[i * a.row]);
+        for (int i = first; i < end && !wide; i++) {
+            vec one = FN(broadcast)(a.at[i * a.row]);
             for (int j = 0; j < vectors; j++)
-                sum[i][j] = FN(vec_fma)(left, right[j], sum[i][j]);
+                sum[i][j] = FN(vec_fma)(one, right[j], sum[i][j]);
         }
     }
 }
@@ -73,7 +85,7 @@ ALWAYS_INLINE void FN(tile_steps)(int first, int end, int vectors, int64_t lanes
 ALWAYS_INLINE void FN(tile_block)(int rows, int vectors, int64_t lanes, int64_t depth, FN(strided) a, FN(rows) b,
                                   FN(result) c)
 {
-    vec sum[TILE_ROWS][TILE_VECTORS];
+    vec sum[TILE_ROWS][TILE_MOST];
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < vectors; j++)
             sum[i][j] = c.add ? FN(tile_load)(c.at + i * c.row + j * LANES, lanes) : (vec){0};
@@ -96,31 +108,12 @@ ALWAYS_INLINE void FN(tile_along)(int rows, int vectors, int64_t lanes, int64_t 
         FN(tile_block)(rows, vectors, lanes, depth, a, b, c);
 }
 
-/* All rows of columns that are `blocks` blocks wide. */
+/* Whole rows of blocks for columns that are `blocks` blocks wide. */
 ALWAYS_INLINE void FN(tile_columns)(int64_t m, int vectors, int64_t lanes, int64_t blocks, int64_t depth, FN(strided) a,
                                     FN(rows) b, FN(result) c)
 {
     for (; m >= TILE_ROWS; m -= TILE_ROWS, a.at += TILE_ROWS * a.row, c.at += TILE_ROWS * c.row)
         FN(tile_along)(TILE_ROWS, vectors, lanes, blocks, depth, a, b, c);
-    switch (m) {
-    case 5:
-        FN(tile_along)(5, vectors, lanes, blocks, depth, a, b, c);
-        break;
-    case 4:
-        FN(tile_along)(4, vectors, lanes, blocks, depth, a, b, c);
-        break;
-    case 3:
-        FN(tile_along)(3, vectors, lanes, blocks, depth, a, b, c);
-        break;
-    case 2:
-        FN(tile_along)(2, vectors, lanes, blocks, depth, a, b, c);
-        break;
-    case 1:
-        FN(tile_along)(1, vectors, lanes, blocks, depth, a, b, c);
-        break;
-    default:
-        break;
-    }
 }
 
 static void FN(tile_wide)(int64_t m, int64_t blocks, int64_t depth, FN(strided) a, FN(rows) b, FN(result) c)
@@ -138,21 +131,81 @@ static void FN(tile_part)(int64_t m, int64_t lanes, int64_t depth, FN(strided) a
     FN(tile_columns)(m, 1, lanes, 1, depth, a, b, c);
 }
 
+/* Whole rows of blocks, all columns. */
+ALWAYS_INLINE void FN(tile_whole)(int64_t m, int64_t n, int64_t depth, FN(strided) a, FN(rows) b, FN(result) c)
+{
+    const int64_t wide = n / (TILE_VECTORS * LANES), behind = n - wide * TILE_VECTORS * LANES;
+    if (wide > 0)
+        FN(tile_wide)(m, wide, depth, a, b, c);
+    b.at += n - behind;
+    c.at += n - behind;
+    if (behind / LANES > 0)
+        FN(tile_narrow)(m, behind / LANES, depth, a, b, c);
+    b.at += behind / LANES * LANES;
+    c.at += behind / LANES * LANES;
+    if (behind % LANES > 0)
+        FN(tile_part)(m, behind % LANES, depth, a, b, c);
+}
+
+/* As many blocks of so many vectors as n columns hold; how many columns are left behind them. */
+ALWAYS_INLINE int64_t FN(tile_some)(int rows, int vectors, int64_t n, int64_t depth, FN(strided) a, FN(rows) * b,
+                                    FN(result) * c)
+{
+    if (vectors == 0)
+        return n;
+    int64_t blocks = n / (vectors * LANES), columns = blocks * vectors * LANES;
+    FN(tile_along)(rows, vectors, 0, blocks, depth, a, *b, *c);
+    b->at += columns;
+    c->at += columns;
+    return n - columns;
+}
+
+/* All columns of a few rows: in blocks of so many vectors, of half as many, and so on. */
+ALWAYS_INLINE void FN(tile_few)(int rows, int vectors, int64_t n, int64_t depth, FN(strided) a, FN(rows) b,
+                                FN(result) c)
+{
+    n = FN(tile_some)(rows, vectors, n, depth, a, &b, &c);
+    n = FN(tile_some)(rows, vectors / 2, n, depth, a, &b, &c);
+    n = FN(tile_some)(rows, vectors / 4, n, depth, a, &b, &c);
+    n = FN(tile_some)(rows, vectors / 8, n, depth, a, &b, &c);
+    n = FN(tile_some)(rows, vectors / 16, n, depth, a, &b, &c);
+    if (n > 0)
+        FN(tile_block)(rows, 1, n, depth, a, b, c);
+}
+
+static void FN(tile_rest)(int64_t m, int64_t n, int64_t depth, FN(strided) a, FN(rows) b, FN(result) c)
+{
+    switch (m) {
+    case 5:
+        FN(tile_few)(5, TILE_VECTORS, n, depth, a, b, c);
+        break;
+    case 4:
+        FN(tile_few)(4, TILE_VECTORS * 3 / 2, n, depth, a, b, c);
+        break;
+    case 3:
+        FN(tile_few)(3, TILE_VECTORS * 2, n, depth, a, b, c);
+        break;
+    case 2:
+        FN(tile_few)(2, TILE_VECTORS * 3, n, depth, a, b, c);
+        break;
+    case 1:
+        FN(tile_few)(1, TILE_VECTORS * 4, n, depth, a, b, c);
+        break;
+    default:
+        break;
+    }
+}
+
 static void FN(tile)(int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row, int64_t a_column, const void *b,
                      int64_t b_row, void *c, int64_t c_row, bool add)
 {
-    const FN(strided) left = {a, a_row, a_column};
+    FN(strided) left = {a, a_row, a_column};
     FN(rows) right = {b, b_row};
     FN(result) result = {c, c_row, add};
-    const int64_t wide = n / (TILE_VECTORS * LANES), behind = n - wide * TILE_VECTORS * LANES;
-    if (wide > 0)
-        FN(tile_wide)(m, wide, k, left, right, result);
-    right.at += n - behind;
-    result.at += n - behind;
-    if (behind / LANES > 0)
-        FN(tile_narrow)(m, behind / LANES, k, left, right, result);
-    right.at += behind / LANES * LANES;
-    result.at += behind / LANES * LANES;
-    if (behind % LANES > 0)
-        FN(tile_part)(m, behind % LANES, k, left, right, result);
+    const int64_t rest = m % TILE_ROWS, whole = m - rest;
+    if (whole > 0)
+        FN(tile_whole)(whole, n, k, left, right, result);
+    left.at += whole * left.row;
+    result.at += whole * result.row;
+    FN(tile_rest)(rest, n, k, left, right, result);
 }
