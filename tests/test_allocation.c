@@ -274,6 +274,49 @@ static void a_blocks_step_calls_no_malloc_after_the_first(void **state)
     assert_int_equal(lab_set_threads(0), LAB_OK);
 }
 
+/* Every option of the fused path, its backward over ranges of keys, and packed sequences, by three threads. */
+static void fused_attention_calls_no_malloc_after_its_first_step(void **state)
+{
+    (void)state;
+    watch_malloc();
+    start_threads(3);
+    lab_graph *g = lab_graph_create(NULL);
+    for (int i = 0; i < 4; i++) {
+        const int64_t heads = 2, lengths[] = {0, 3, 9, 40};
+        lab_tensor *xs[7], *grads[7], *lse;
+        atomic_store(&allocations, 0);
+        atomic_store(&counting, i > 0);
+        lab_graph_reset(g);
+        for (int k = 0; k < 3; k++)
+            xs[k] = lab_randn(g, LAB_F32, 3, (int64_t[]){2, k == 0 ? 40 : 4100, 4}, (uint64_t)k);
+        xs[3] = lab_randn(g, LAB_F32, 3, (int64_t[]){1, 40, 4100}, 3);
+        xs[4] = lab_randn(g, LAB_F32, 1, &heads, 4);
+        xs[5] = lab_randn(g, LAB_F32, 1, &heads, 5);
+        xs[6] = lab_randn(g, LAB_F32, 0, NULL, 6);
+        lab_attention_stats stats[2];
+        lab_attention_opts opts = {.causal = LAB_CAUSAL_BOTTOM_RIGHT,
+                                   .bias = xs[3],
+                                   .alibi_slopes = xs[4],
+                                   .sink = xs[5],
+                                   .scale_tensor = xs[6],
+                                   .softcap = 3,
+                                   .dropout = 0.2,
+                                   .path = LAB_PATH_FUSED,
+                                   .lse = &lse,
+                                   .stats = stats};
+        lab_tensor *y = lab_attention(g, xs[0], xs[1], xs[2], &opts);
+        lab_grad(g, lab_add(g, lab_sum_all(g, y), lab_sum_all(g, lse)), NULL, 7, xs, grads, NULL);
+        lab_tensor *rows = lab_transpose(g, xs[0], 0, 1), *cu = lab_constant(g, LAB_I64, 1, (int64_t[]){4}, lengths);
+        y = lab_attention_packed(g, rows, rows, rows, cu, cu, &(lab_attention_opts){.path = LAB_PATH_FUSED});
+        lab_grad(g, lab_sum_all(g, y), NULL, 1, xs, grads, NULL);
+        atomic_store(&counting, 0);
+        assert_int_equal(lab_graph_status(g), LAB_OK);
+        assert_int_equal(atomic_load(&allocations), 0);
+    }
+    lab_graph_destroy(&g);
+    assert_int_equal(lab_set_threads(0), LAB_OK);
+}
+
 static void the_counter_counts(void **state)
 {
     (void)state;
@@ -292,6 +335,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_blocks_step_calls_no_malloc_after_the_first),
         cmocka_unit_test(the_counter_counts),
+        cmocka_unit_test(fused_attention_calls_no_malloc_after_its_first_step),
         cmocka_unit_test(a_training_loop_calls_no_malloc_after_its_first_step),
         cmocka_unit_test(a_loop_with_checkpoints_calls_no_malloc_after_its_first_step),
         cmocka_unit_test(a_loop_with_second_derivatives_calls_no_malloc_after_its_first_step),

@@ -233,6 +233,37 @@ static lab_status attending_with_everything(const void *what)
     return status;
 }
 
+/* Everything that the fused path takes, its backward in one range of keys and in two. */
+static lab_status attending_fused(const void *what)
+{
+    const int64_t keys = what ? 4096 : 3;
+    lab_graph *g = lab_graph_create(NULL);
+    lab_tensor *xs[7], *grads[7], *lse;
+    lab_attention_stats stats[4];
+    for (int i = 0; i < 3; i++)
+        xs[i] = lab_randn(g, LAB_F64, 3, (int64_t[]){i == 0 ? 4 : 2, i == 0 ? 3 : keys, 2}, (uint64_t)i);
+    xs[3] = lab_randn(g, LAB_F64, 1, (int64_t[]){4}, 3);
+    xs[4] = lab_randn(g, LAB_F64, 1, (int64_t[]){4}, 4);
+    xs[5] = lab_randn(g, LAB_F64, 2, (int64_t[]){3, keys}, 5);
+    xs[6] = lab_randn(g, LAB_F64, 0, NULL, 6);
+    lab_attention_opts opts = {.causal = LAB_CAUSAL_BOTTOM_RIGHT,
+                               .alibi_slopes = xs[3],
+                               .sink = xs[4],
+                               .bias = xs[5],
+                               .scale_tensor = xs[6],
+                               .softcap = 2,
+                               .dropout = 0.5,
+                               .path = LAB_PATH_FUSED,
+                               .lse = &lse,
+                               .stats = stats};
+    lab_tensor *y = lab_attention(g, xs[0], xs[1], xs[2], &opts);
+    lab_grad(g, lab_add(g, lab_sum_all(g, y), lab_sum_all(g, lse)), NULL, 7, xs, grads, NULL);
+    lab_status status = lab_graph_status(g);
+    assert_true(status == LAB_OK ? y && lse && grads[6] : !grads[0] && !grads[6] && (y || !lse));
+    lab_graph_destroy(&g);
+    return status;
+}
+
 /* Scores so large that each result is an allocation of its own: a call that fails half-way leaves no output set. */
 static lab_status attending_to_many_keys(const void *what)
 {
@@ -383,6 +414,8 @@ static void attention_survives_the_failure_of_any_allocation(void **state)
     (void)state;
     starve("lab_attention", attending, NULL);
     starve("lab_attention, every option", attending_with_everything, NULL);
+    starve("lab_attention, fused", attending_fused, NULL);
+    starve("lab_attention, fused, many keys", attending_fused, "many keys");
     starve("lab_attention, large scores", attending_to_many_keys, NULL);
     starve("lab_attention_packed", attending_to_packed_sequences, NULL);
 }
