@@ -1,4 +1,6 @@
-/* attn_plot.c - GF/s over T by gnuplot: a panel for every pass, full and causal, and in it a line for every d.
+/* attn_plot.c - GF/s over T by gnuplot: a panel for every pass, full and causal, and in it a line for every d; a thin
+ * one with dashes for the composed path, where the fused one was measured as well. Decoding has no place here: what
+ * counts there is bytes.
  *
  * The script goes to gnuplot's standard input, data inline, so that no file is left behind but the picture.
  */
@@ -8,29 +10,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/parallel.h"
+
 /* Which of a series' properties differ within the table, and so belong into its label. */
 typedef struct varying {
-    bool impl, dtype, batch, heads;
+    bool impl, dtype, batch, heads, window, threads;
 } varying;
+
+/* Whether a row is in the picture. */
+static bool drawn(const attn_row *row)
+{
+    return !row->skipped[0] && row->pass != PASS_DECODE;
+}
 
 static bool same_panel(const attn_row *a, const attn_row *b)
 {
-    return a->backward == b->backward && a->causal == b->causal;
+    return a->pass == b->pass && a->causal == b->causal;
 }
 
 static bool same_series(const attn_row *a, const attn_row *b)
 {
-    return same_panel(a, b) && a->impl == b->impl && a->dtype == b->dtype && a->batch == b->batch &&
-           a->heads == b->heads && a->d == b->d;
+    return attn_same_block(a, b) && a->d == b->d;
 }
 
 /* Whether rows[i] is the first of its kind. */
 static bool leads(const attn_table *table, int i, bool (*same)(const attn_row *, const attn_row *))
 {
-    if (table->rows[i].skipped[0])
+    if (!drawn(&table->rows[i]))
         return false;
     for (int j = 0; j < i; j++)
-        if (!table->rows[j].skipped[0] && same(&table->rows[i], &table->rows[j]))
+        if (drawn(&table->rows[j]) && same(&table->rows[i], &table->rows[j]))
             return false;
     return true;
 }
@@ -43,15 +52,28 @@ static int count(const attn_table *table, bool (*same)(const attn_row *, const a
     return n;
 }
 
+/* The first row that is drawn; there is one. */
+static const attn_row *first_drawn(const attn_table *table)
+{
+    const attn_row *row = table->rows;
+    while (!drawn(row))
+        row++;
+    return row;
+}
+
 static varying what_varies(const attn_table *table)
 {
     varying v = {0};
-    for (int i = 1; i < table->n; i++) {
-        const attn_row *a = &table->rows[0], *b = &table->rows[i];
+    const attn_row *a = first_drawn(table);
+    for (const attn_row *b = a; b < table->rows + table->n; b++) {
+        if (!drawn(b))
+            continue;
         v.impl |= a->impl != b->impl;
         v.dtype |= a->dtype != b->dtype;
         v.batch |= a->batch != b->batch;
-        v.heads |= a->heads != b->heads;
+        v.heads |= a->heads != b->heads || a->kv_heads != b->kv_heads;
+        v.window |= a->window != b->window;
+        v.threads |= a->threads != b->threads;
     }
     return v;
 }
@@ -68,17 +90,31 @@ static void put_quoted(FILE *script, const char *text)
     fputc('\'', script);
 }
 
+static bool dashed(const attn_row *row, varying v)
+{
+    return v.impl && row->impl == LAB_PATH_COMPOSED;
+}
+
+/* Nothing for a line with dashes: the one of its colour says what it is. */
 static void put_label(FILE *script, const attn_row *row, varying v)
 {
+    if (dashed(row, v)) {
+        fprintf(script, "''");
+        return;
+    }
     fprintf(script, "'d = %lld", (long long)row->d);
-    if (v.impl)
-        fprintf(script, ", %s", attn_impl_name(row->impl));
     if (v.dtype)
         fprintf(script, ", %s", lab_dtype_name(row->dtype));
     if (v.heads)
         fprintf(script, ", %lld heads", (long long)row->heads);
+    if (v.heads && row->heads != row->kv_heads)
+        fprintf(script, " over %lld", (long long)row->kv_heads);
     if (v.batch)
         fprintf(script, ", batch %lld", (long long)row->batch);
+    if (v.window)
+        fprintf(script, row->window == NO_WINDOW ? ", no window" : ", window %lld", (long long)row->window);
+    if (v.threads)
+        fprintf(script, ", %d thread%s", row->threads, row->threads == 1 ? "" : "s");
     fputc('\'', script);
 }
 
@@ -91,7 +127,7 @@ static void put_data(FILE *script, const attn_table *table)
             continue;
         fprintf(script, "$series%d << END\n", i);
         for (int j = 0; j < table->n; j++)
-            if (!table->rows[j].skipped[0] && same_series(&table->rows[i], &table->rows[j]))
+            if (drawn(&table->rows[j]) && same_series(&table->rows[i], &table->rows[j]))
                 fprintf(script, "%lld %.6g\n", (long long)table->rows[j].t, table->rows[j].gflops);
         fprintf(script, "END\n");
     }
@@ -99,10 +135,9 @@ static void put_data(FILE *script, const attn_table *table)
 
 static void put_title(FILE *script, const attn_table *table, varying v)
 {
-    const attn_row *row = &table->rows[0];
+    const attn_row *row = first_drawn(table);
     char text[512], what[128] = "";
-    if (!v.impl)
-        snprintf(what + strlen(what), sizeof what - strlen(what), "%s, ", attn_impl_name(row->impl));
+    snprintf(what, sizeof what, "%s, ", v.impl ? "fused" : attn_impl_name(row->impl));
     if (!v.dtype)
         snprintf(what + strlen(what), sizeof what - strlen(what), "%s, ", lab_dtype_name(row->dtype));
     if (!v.heads)
@@ -110,20 +145,26 @@ static void put_title(FILE *script, const attn_table *table, varying v)
                  row->heads == 1 ? "" : "s");
     if (!v.batch && row->batch != 1)
         snprintf(what + strlen(what), sizeof what - strlen(what), "batch %lld, ", (long long)row->batch);
-    snprintf(text, sizeof text, "Attention (%s%d thread%s) on %s, %s kernels, %s", what, table->machine.threads,
-             table->machine.threads == 1 ? "" : "s", table->machine.cpu, table->machine.kernels, table->machine.blas);
+    if (!v.window && row->window != NO_WINDOW)
+        snprintf(what + strlen(what), sizeof what - strlen(what), "window of %lld, ", (long long)row->window);
+    if (!v.threads)
+        snprintf(what + strlen(what), sizeof what - strlen(what), "%d thread%s, ", row->threads,
+                 row->threads == 1 ? "" : "s");
+    what[strlen(what) - 2] = '\0';
+    snprintf(text, sizeof text, "Attention (%s%s) on %s, %s kernels, %s", what, v.impl ? "; dashes: composed" : "",
+             table->machine.cpu, table->machine.kernels, table->machine.blas);
     put_quoted(script, text);
 }
 
 /* Marks at the T that were measured, thinned out by gnuplot itself if they are many. */
 static void put_axes(FILE *script, const attn_table *table)
 {
-    int64_t seen[BENCH_MAX_LIST], least = table->rows[0].t, most = least;
+    int64_t seen[BENCH_MAX_LIST], least = first_drawn(table)->t, most = least;
     int n = 0;
     fprintf(script, "set logscale x 2\nset xtics (");
     for (int i = 0; i < table->n; i++) {
         int64_t t = table->rows[i].t;
-        bool known = false;
+        bool known = !drawn(&table->rows[i]);
         for (int j = 0; j < n; j++)
             known |= seen[j] == t;
         if (known || n == BENCH_MAX_LIST)
@@ -149,10 +190,11 @@ static bool same_d(const attn_row *a, const attn_row *b)
     return a->d == b->d;
 }
 
-/* What tells series of one d apart within a panel. */
+/* What tells series of one d apart within a panel, but for the way to compute, which dashes tell. */
 static bool same_but_d(const attn_row *a, const attn_row *b)
 {
-    return a->impl == b->impl && a->dtype == b->dtype && a->batch == b->batch && a->heads == b->heads;
+    return a->dtype == b->dtype && a->batch == b->batch && a->heads == b->heads && a->kv_heads == b->kv_heads &&
+           a->window == b->window && a->threads == b->threads;
 }
 
 /* The number of rows[i]'s kind, counted from the table's start. */
@@ -161,33 +203,50 @@ static int number_of(const attn_table *table, int i, bool (*same)(const attn_row
     int number = -1;
     for (int j = 0; j < table->n; j++) {
         number += leads(table, j, same);
-        if (!table->rows[j].skipped[0] && same(&table->rows[i], &table->rows[j]))
+        if (drawn(&table->rows[j]) && same(&table->rows[i], &table->rows[j]))
             break;
     }
     return number < 0 ? 0 : number;
 }
 
+/* A line for every number of threads that the panel's rows of a type have. */
+static void put_peaks(FILE *script, const attn_table *table, const attn_row *first, varying v)
+{
+    bool done[BENCH_TYPES][PARALLEL_MAX_THREADS + 1] = {{false}};
+    for (int i = 0; i < table->n; i++) {
+        const attn_row *row = &table->rows[i];
+        if (!drawn(row) || !same_panel(row, first) || done[row->dtype][row->threads])
+            continue;
+        done[row->dtype][row->threads] = true;
+        fprintf(script, ", %.6g with lines dashtype %d linewidth 2 linecolor rgb '#606060' title 'FMA peak",
+                table->anchors.fma_gflops[row->dtype] * row->threads, 3 + (int)row->dtype);
+        if (v.dtype)
+            fprintf(script, ", %s", lab_dtype_name(row->dtype));
+        if (v.threads)
+            fprintf(script, ", %d thread%s", row->threads, row->threads == 1 ? "" : "s");
+        fputc('\'', script);
+    }
+}
+
 static void put_panel(FILE *script, const attn_table *table, const attn_row *first, varying v)
 {
     fprintf(script, "set title '%s, %s'\nplot", attn_pass_name(first), first->causal ? "causal" : "full");
-    bool of_type[BENCH_TYPES] = {false};
     const char *separator = " ";
     for (int i = 0; i < table->n; i++) {
         const attn_row *row = &table->rows[i];
         if (!same_panel(row, first) || !leads(table, i, same_series))
             continue;
-        fprintf(script, "%s$series%d using 1:2 with linespoints linecolor rgb '%s' linewidth 2 pointtype %d title ",
-                separator, i, colors[number_of(table, i, same_d) % COLORS],
-                points[number_of(table, i, same_but_d) % POINTS]);
+        const bool thin = dashed(row, v);
+        fprintf(script, "%s$series%d using 1:2 with %s linecolor rgb '%s' linewidth %d dashtype %d", separator, i,
+                thin ? "lines" : "linespoints", colors[number_of(table, i, same_d) % COLORS], thin ? 1 : 2,
+                thin ? 2 : 1);
+        if (!thin)
+            fprintf(script, " pointtype %d pointsize 0.7", points[number_of(table, i, same_but_d) % POINTS]);
+        fprintf(script, " title ");
         put_label(script, row, v);
         separator = ", ";
-        of_type[row->dtype] = true;
     }
-    for (int type = 0; type < BENCH_TYPES; type++)
-        if (of_type[type])
-            fprintf(script, ", %.6g with lines dashtype %d linewidth 2 linecolor rgb '#606060' title 'FMA peak%s%s'",
-                    table->anchors.fma_gflops[type] * table->machine.threads, 2 + type, v.dtype ? ", " : "",
-                    v.dtype ? lab_dtype_name((lab_dtype)type) : "");
+    put_peaks(script, table, first, v);
     fprintf(script, "\n");
 }
 
@@ -226,7 +285,7 @@ bool attn_plot_possible(void)
 bool attn_plot(const char *path, const attn_table *table)
 {
     if (count(table, same_panel) == 0) {
-        fprintf(stderr, "attn_bench: --plot: every row was skipped, there is nothing to draw\n");
+        fprintf(stderr, "attn_bench: --plot: there is no row to draw\n");
         return true;
     }
     signal(SIGPIPE, SIG_IGN); /* a gnuplot that ends early shows in its status */

@@ -2,7 +2,8 @@
  *
  * Forward is timed on an inference graph, whose memory goes back by mark and release. Backward is lab_grad of q, k and
  * v with a fixed seed, alone: its forward runs on the same recording graph before the clock starts. Rows of one size
- * share a graph, so that memory is warm; a sample during which the graph grew is thrown away and taken again.
+ * share a graph, so that memory is warm; a sample during which the graph grew is thrown away and taken again. Decoding
+ * takes other keys and values in every call, as the layers of a model do: so they come from memory, not from a cache.
  */
 #include "attn_bench.h"
 
@@ -12,6 +13,7 @@
 #include "kernels/kernels.h"
 
 enum { OPERANDS = 4, Q = 0, K = 1, V = 2, SEED = 3 }; /* SEED: the gradient that comes in */
+enum { MAX_SETS = 64, SETS_BYTES = 128 << 20 };       /* of keys, and of values, that decoding goes through */
 static const double short_call = 0.02;                /* a call below this is made once untimed before each sample */
 
 /* What all rows share: memory for operands of each dtype, as much as the largest row needs, and the graph of the
@@ -29,12 +31,37 @@ const char *attn_impl_name(lab_path impl)
 
 const char *attn_pass_name(const attn_row *row)
 {
-    return row->backward ? "backward" : "forward";
+    static const char *const names[] = {"forward", "backward", "decode"};
+    return names[row->pass];
 }
 
-static int64_t operand_numel(const attn_row *row)
+bool attn_same_task(const attn_row *a, const attn_row *b)
 {
-    return row->batch * row->heads * row->t * row->d;
+    return a->dtype == b->dtype && a->causal == b->causal && a->pass == b->pass && a->batch == b->batch &&
+           a->heads == b->heads && a->kv_heads == b->kv_heads && a->window == b->window && a->threads == b->threads;
+}
+
+bool attn_same_block(const attn_row *a, const attn_row *b)
+{
+    return a->impl == b->impl && attn_same_task(a, b);
+}
+
+static int64_t queries(const attn_row *row)
+{
+    return row->pass == PASS_DECODE ? 1 : row->t;
+}
+
+static int64_t operand_numel(const attn_row *row, int operand)
+{
+    return row->batch * row->d * (operand == K || operand == V ? row->kv_heads * row->t : row->heads * queries(row));
+}
+
+/* How many sets of keys and values there are. */
+static int64_t sets_of(const attn_row *row)
+{
+    const int64_t bytes = operand_numel(row, K) * (int64_t)lab_dtype_size(row->dtype);
+    const int64_t sets = row->pass == PASS_DECODE ? (SETS_BYTES + bytes - 1) / bytes : 1;
+    return sets < MAX_SETS ? sets : MAX_SETS;
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------------------------- */
@@ -42,10 +69,11 @@ static int64_t operand_numel(const attn_row *row)
 /* Bytes that a row will need, roughly: a few arrays of scores in the composed path, operands and results in both. */
 static double bytes_needed(const attn_row *row)
 {
-    double scores = (double)row->batch * (double)row->heads * (double)row->t * (double)row->t;
-    double arrays = row->impl == LAB_PATH_FUSED ? 0 : row->backward ? 9 : row->causal ? 6 : 4;
+    double scores = (double)row->batch * (double)row->heads * (double)queries(row) * (double)row->t;
+    double arrays = row->impl == LAB_PATH_FUSED ? 0 : row->pass == PASS_BACKWARD ? 9 : row->causal ? 6 : 4;
     double operand = (double)row->batch * (double)row->heads * (double)row->t * (double)row->d;
-    return (double)lab_dtype_size(row->dtype) * (arrays * scores + 12 * operand);
+    double sets = row->pass == PASS_DECODE ? 2 * (double)SETS_BYTES : 0;
+    return (double)lab_dtype_size(row->dtype) * (arrays * scores + 12 * operand) + sets;
 }
 
 /* Random numbers: a million different ones, then the same again. */
@@ -68,7 +96,7 @@ static void *random_memory(lab_dtype dtype, int64_t numel, uint64_t seed)
 bool attn_prepare(attn_table *table)
 {
     double available = bench_memory_available();
-    int64_t largest[BENCH_TYPES] = {0};
+    int64_t largest[BENCH_TYPES][OPERANDS] = {{0}};
     for (int i = 0; i < table->n; i++) {
         attn_row *row = &table->rows[i];
         double needed = bytes_needed(row);
@@ -76,12 +104,14 @@ bool attn_prepare(attn_table *table)
         if (needed > 0.8 * available)
             snprintf(row->skipped, sizeof row->skipped, "needs about %.1f GB, and %.1f GB are free", 1e-9 * needed,
                      1e-9 * available);
-        else if (operand_numel(row) > largest[row->dtype])
-            largest[row->dtype] = operand_numel(row);
+        for (int operand = 0; !row->skipped[0] && operand < OPERANDS; operand++) {
+            int64_t *most = &largest[row->dtype][operand], numel = operand_numel(row, operand) * sets_of(row);
+            *most = numel > *most ? numel : *most;
+        }
     }
     for (int dtype = 0; dtype < BENCH_TYPES; dtype++)
-        for (int i = 0; largest[dtype] && i < OPERANDS; i++) {
-            void *memory = random_memory((lab_dtype)dtype, largest[dtype], (uint64_t)i + 1);
+        for (int i = 0; i < OPERANDS && largest[dtype][i]; i++) {
+            void *memory = random_memory((lab_dtype)dtype, largest[dtype][i], (uint64_t)i + 1);
             if (!memory)
                 return false;
             shared.operands[dtype][i] = memory;
@@ -100,60 +130,93 @@ void attn_release(void)
 
 /* ---- One sample ------------------------------------------------------------------------------------------------ */
 
-/* A row's operands as tensors around the shared memory. */
-static lab_status make_operands(const attn_row *row, lab_tensor *operands[OPERANDS])
+/* A row's operands: tensors around the shared memory. */
+typedef struct operands {
+    lab_tensor *q, *seed;
+    int64_t sets;
+    lab_tensor *k[MAX_SETS], *v[MAX_SETS];
+} operands;
+
+/* The tensor in set number `set` of a row's operand. */
+static lab_status wrap(const attn_row *row, int operand, int64_t set, lab_tensor **out)
 {
-    int64_t shape[4] = {row->batch, row->heads, row->t, row->d};
-    for (int i = 0; i < OPERANDS; i++)
-        operands[i] = NULL;
-    for (int i = 0; i < OPERANDS; i++) {
-        lab_status status =
-            lab_tensor_wrap(&operands[i], row->dtype, 4, shape, NULL, shared.operands[row->dtype][i], NULL, NULL);
-        if (status != LAB_OK)
-            return status;
-    }
-    return LAB_OK;
+    bool keys = operand == K || operand == V;
+    int64_t shape[4] = {row->batch, keys ? row->kv_heads : row->heads, keys ? row->t : queries(row), row->d};
+    char *memory = shared.operands[row->dtype][operand];
+    memory += set * operand_numel(row, operand) * (int64_t)lab_dtype_size(row->dtype);
+    return lab_tensor_wrap(out, row->dtype, 4, shape, NULL, memory, NULL, NULL);
 }
 
-static lab_tensor *attend(lab_graph *g, const attn_row *row, lab_tensor *const *operands)
+static lab_status make_operands(const attn_row *row, operands *x)
 {
-    lab_attention_opts opts = {.path = row->impl, .causal = row->causal ? LAB_CAUSAL_TOP_LEFT : LAB_CAUSAL_NONE};
-    return lab_attention(g, operands[Q], operands[K], operands[V], &opts);
+    *x = (operands){.sets = sets_of(row)};
+    lab_status status = wrap(row, Q, 0, &x->q);
+    if (status == LAB_OK)
+        status = wrap(row, SEED, 0, &x->seed);
+    for (int64_t i = 0; i < x->sets && status == LAB_OK; i++) {
+        status = wrap(row, K, i, &x->k[i]);
+        if (status == LAB_OK)
+            status = wrap(row, V, i, &x->v[i]);
+    }
+    return status;
+}
+
+static void release_operands(operands *x)
+{
+    lab_tensor_destroy(&x->q);
+    lab_tensor_destroy(&x->seed);
+    for (int64_t i = 0; i < x->sets; i++) {
+        lab_tensor_destroy(&x->k[i]);
+        lab_tensor_destroy(&x->v[i]);
+    }
+}
+
+static lab_tensor *attend(lab_graph *g, attn_row *row, const operands *x)
+{
+    lab_attention_opts opts = {.path = row->impl};
+    opts.causal = !row->causal               ? LAB_CAUSAL_NONE
+                  : row->pass == PASS_DECODE ? LAB_CAUSAL_BOTTOM_RIGHT
+                                             : LAB_CAUSAL_TOP_LEFT;
+    if (row->window != NO_WINDOW)
+        opts.window = (lab_window){.limited = true, .left = row->window, .right = row->causal ? 0 : row->window};
+    const int64_t set = row->turn++ % x->sets;
+    return lab_attention(g, x->q, x->k[set], x->v[set], &opts);
 }
 
 /* Seconds per call of forward, `repeats` of them. */
-static double time_forward(lab_graph *g, const attn_row *row, lab_tensor *const *operands, int repeats)
+static double time_forward(lab_graph *g, attn_row *row, const operands *x, int repeats)
 {
     double start = bench_now();
     for (int i = 0; i < repeats; i++) {
         lab_mark mark = lab_graph_mark(g);
-        attend(g, row, operands);
+        attend(g, row, x);
         lab_graph_release(g, mark);
     }
     return (bench_now() - start) / repeats;
 }
 
 /* Seconds per call of backward alone, from y that is on g. */
-static double time_backward(lab_graph *g, lab_tensor *y, lab_tensor **operands, int repeats)
+static double time_backward(lab_graph *g, lab_tensor *y, const operands *x, int repeats)
 {
-    lab_tensor *grads[3];
+    lab_tensor *wanted[] = {x->q, x->k[0], x->v[0]}, *grads[3];
     double start = bench_now();
     for (int i = 0; i < repeats; i++)
-        lab_grad(g, y, operands[SEED], 3, operands, grads, NULL);
+        lab_grad(g, y, x->seed, 3, wanted, grads, NULL);
     return (bench_now() - start) / repeats;
 }
 
-static double measure(lab_graph *g, attn_row *row, lab_tensor **operands)
+static double measure(lab_graph *g, attn_row *row, const operands *x)
 {
+    const bool backward = row->pass == PASS_BACKWARD;
     double seconds = 0;
     for (int attempt = 0; attempt < 3; attempt++) {
         lab_graph_reset(g);
-        lab_tensor *y = row->backward ? attend(g, row, operands) : NULL;
+        lab_tensor *y = backward ? attend(g, row, x) : NULL;
         if (row->last < short_call)
-            row->last = row->backward ? time_backward(g, y, operands, 1) : time_forward(g, row, operands, 1);
+            row->last = backward ? time_backward(g, y, x, 1) : time_forward(g, row, x, 1);
         int repeats = bench_repeats(row->last);
         size_t held = lab_graph_bytes(g);
-        seconds = row->backward ? time_backward(g, y, operands, repeats) : time_forward(g, row, operands, repeats);
+        seconds = backward ? time_backward(g, y, x, repeats) : time_forward(g, row, x, repeats);
         if (lab_graph_status(g) != LAB_OK || lab_graph_bytes(g) == held)
             break;
     }
@@ -161,22 +224,25 @@ static double measure(lab_graph *g, attn_row *row, lab_tensor **operands)
 }
 
 /* On a graph of its own, which holds then what one call takes: the results, and the workspace. */
-static double measure_workspace(lab_graph *g, attn_row *row, lab_tensor **operands)
+static double measure_workspace(lab_graph *g, attn_row *row, const operands *x)
 {
     double start = bench_now();
-    lab_tensor *y = attend(g, row, operands), *grads[3];
-    if (row->backward)
-        lab_grad(g, y, operands[SEED], 3, operands, grads, NULL);
-    size_t held = lab_graph_bytes(g);
-    size_t results = (row->backward ? 4 : 1) * (size_t)operand_numel(row) * lab_dtype_size(row->dtype);
-    row->workspace_bytes = held > results ? held - results : 1;
-    return bench_now() - start;
+    lab_tensor *y = attend(g, row, x);
+    double seconds = bench_now() - start;
+    int64_t results = operand_numel(row, Q);
+    if (row->pass == PASS_BACKWARD) {
+        seconds = time_backward(g, y, x, 1);
+        results += operand_numel(row, Q) + operand_numel(row, K) + operand_numel(row, V);
+    }
+    size_t held = lab_graph_bytes(g), of_results = (size_t)results * lab_dtype_size(row->dtype);
+    row->workspace_bytes = held > of_results ? held - of_results : 1;
+    return seconds;
 }
 
 static bool same_sizes(const attn_row *a, const attn_row *b)
 {
-    return a->impl == b->impl && a->dtype == b->dtype && a->backward == b->backward && a->batch == b->batch &&
-           a->heads == b->heads && a->t == b->t;
+    return a->impl == b->impl && a->dtype == b->dtype && a->pass == b->pass && a->batch == b->batch &&
+           a->heads == b->heads && a->kv_heads == b->kv_heads && a->t == b->t && a->threads == b->threads;
 }
 
 /* The graph that rows of these sizes share, or a new one. */
@@ -185,7 +251,7 @@ static lab_graph *graph_for(const attn_row *row)
     if (shared.graph && row->workspace_bytes && same_sizes(row, shared.graph_of))
         return shared.graph;
     lab_graph_destroy(&shared.graph);
-    shared.graph = lab_graph_create(&(lab_graph_opts){.inference = !row->backward});
+    shared.graph = lab_graph_create(&(lab_graph_opts){.inference = row->pass != PASS_BACKWARD});
     shared.graph_of = row;
     return shared.graph;
 }
@@ -195,33 +261,52 @@ double attn_sample(void *context)
     attn_row *row = context;
     if (row->skipped[0])
         return -1;
-    lab_tensor *operands[OPERANDS];
+    operands x;
     lab_graph *g = graph_for(row);
-    lab_status status = make_operands(row, operands);
+    lab_status status = make_operands(row, &x);
+    if (status == LAB_OK)
+        status = lab_set_threads(row->threads);
     double seconds = -1;
     if (status != LAB_OK) {
         snprintf(row->skipped, sizeof row->skipped, "%s", lab_last_message());
     } else {
-        row->last = seconds = row->workspace_bytes ? measure(g, row, operands) : measure_workspace(g, row, operands);
+        row->last = seconds = row->workspace_bytes ? measure(g, row, &x) : measure_workspace(g, row, &x);
         if (lab_graph_status(g) != LAB_OK) {
             snprintf(row->skipped, sizeof row->skipped, "%s", g ? lab_graph_message(g) : "no memory for a graph");
             lab_graph_destroy(&shared.graph);
             seconds = -1;
         }
     }
-    for (int i = 0; i < OPERANDS; i++)
-        lab_tensor_destroy(&operands[i]);
+    release_operands(&x);
     return seconds;
 }
 
 /* ---- Results --------------------------------------------------------------------------------------------------- */
 
-/* Floating-point operations that the definition needs: two products forward, five backward; causal, only the keys
- * that may be seen. */
+/* How many pairs of a query and a key may meet: what of the queries' rows lies in the window, and at or before the
+ * diagonal. */
+static double pairs_of(const attn_row *row)
+{
+    const int64_t t = row->t;
+    const int64_t left = row->window == NO_WINDOW ? t : row->window, right = row->causal ? 0 : left;
+    double pairs = 0;
+    for (int64_t i = row->pass == PASS_DECODE ? t - 1 : 0; i < t; i++)
+        pairs += 1 + (double)(i < left ? i : left) + (double)(t - 1 - i < right ? t - 1 - i : right);
+    return pairs;
+}
+
+/* Floating-point operations that the definition needs: two products forward, five backward. */
 static double useful_flops(const attn_row *row)
 {
-    double t = (double)row->t, pairs = row->causal ? t * (t + 1) / 2 : t * t;
-    return (row->backward ? 2.5 : 1) * 4 * (double)row->batch * (double)row->heads * pairs * (double)row->d;
+    return (row->pass == PASS_BACKWARD ? 2.5 : 1) * 4 * (double)row->batch * (double)row->heads * pairs_of(row) *
+           (double)row->d;
+}
+
+/* Of keys and values that one query sees. */
+static double bytes_read(const attn_row *row)
+{
+    return 2 * (double)row->batch * (double)row->kv_heads * pairs_of(row) * (double)row->d *
+           (double)lab_dtype_size(row->dtype);
 }
 
 void attn_finish(attn_table *table)
@@ -235,21 +320,11 @@ void attn_finish(attn_table *table)
             continue;
         }
         row->skipped[0] = '\0'; /* a later sample may have failed: what there is counts */
-        double peak = table->anchors.fma_gflops[row->dtype] * table->machine.threads;
+        double peak = table->anchors.fma_gflops[row->dtype] * row->threads;
+        double most_read = table->anchors.read_gbs * row->threads;
         row->gflops = 1e-9 * useful_flops(row) / row->time.min;
         row->share = peak > 0 ? row->gflops / peak : 0;
+        row->gbs = row->pass == PASS_DECODE ? 1e-9 * bytes_read(row) / row->time.min : 0;
+        row->read_share = most_read > 0 ? row->gbs / most_read : 0;
     }
-}
-
-lab_status attn_try(lab_path impl, lab_dtype dtype, char *message, size_t size)
-{
-    int64_t shape[4] = {1, 1, 2, 2};
-    lab_graph *g = lab_graph_create(NULL);
-    lab_tensor *x = lab_full(g, dtype, 4, shape, 1), *dx;
-    lab_attention_opts opts = {.path = impl};
-    lab_grad(g, lab_attention(g, x, x, x, &opts), NULL, 1, &x, &dx, NULL);
-    lab_status status = lab_graph_status(g);
-    snprintf(message, size, "%s", g ? lab_graph_message(g) : "no memory for a graph");
-    lab_graph_destroy(&g);
-    return status;
 }

@@ -22,10 +22,11 @@ typedef struct subject {
     point points[BENCH_MAX_LIST]; /* d ascending */
 } subject;
 
-static bool same_kind(const attn_row *a, const attn_row *b)
+/* Forward and backward together; decoding is another matter. */
+static bool same_kind(const attn_row *a, attn_row b)
 {
-    return a->impl == b->impl && a->dtype == b->dtype && a->causal == b->causal && a->batch == b->batch &&
-           a->heads == b->heads;
+    b.pass = a->pass;
+    return attn_same_block(a, &b);
 }
 
 /* How far a T is from 1024, in doublings. */
@@ -40,20 +41,26 @@ static const attn_row *choose_like(const attn_table *table)
     const attn_row *best = NULL;
     for (int i = 0; i < table->n; i++) {
         const attn_row *row = &table->rows[i];
-        if (!row->skipped[0] && (!best || (same_kind(row, best) && distance(row) < distance(best))))
+        if (!row->skipped[0] && row->pass != PASS_DECODE &&
+            (!best || (same_kind(row, *best) && distance(row) < distance(best))))
             best = row;
     }
     return best;
 }
 
-static const attn_row *find(const attn_table *table, const attn_row *like, int64_t d, bool backward)
+static const attn_row *find(const attn_table *table, const attn_row *like, int64_t d, attn_pass pass)
 {
     for (int i = 0; i < table->n; i++) {
         const attn_row *row = &table->rows[i];
-        if (same_kind(row, like) && row->t == like->t && row->d == d && row->backward == backward && !row->skipped[0])
+        if (same_kind(row, *like) && row->t == like->t && row->d == d && row->pass == pass && !row->skipped[0])
             return row;
     }
     return NULL;
+}
+
+static attn_pass other_pass(attn_pass pass)
+{
+    return pass == PASS_FORWARD ? PASS_BACKWARD : PASS_FORWARD;
 }
 
 static int by_d(const void *a, const void *b)
@@ -67,12 +74,12 @@ static subject choose(const attn_table *table)
     subject s = {.like = choose_like(table)};
     if (!s.like)
         return s;
-    s.both = find(table, s.like, s.like->d, true) && find(table, s.like, s.like->d, false);
+    s.both = find(table, s.like, s.like->d, PASS_BACKWARD) && find(table, s.like, s.like->d, PASS_FORWARD);
     for (int i = 0; i < table->n; i++) {
         const attn_row *row = &table->rows[i];
-        if (find(table, s.like, row->d, s.like->backward) != row || s.n == BENCH_MAX_LIST)
+        if (find(table, s.like, row->d, s.like->pass) != row || s.n == BENCH_MAX_LIST)
             continue;
-        const attn_row *other = s.both ? find(table, s.like, row->d, !row->backward) : NULL;
+        const attn_row *other = s.both ? find(table, s.like, row->d, other_pass(row->pass)) : NULL;
         if (s.both && !other)
             continue;
         double seconds = row->time.min + (other ? other->time.min : 0);

@@ -38,6 +38,7 @@ typedef struct bench_plan {
     double aim;   /* rounds are fitted to this */
     double limit; /* no sample is taken after this, however few there were, but for those that warm up */
     int rounds;   /* 0: fitted; else exactly so many, whatever the time */
+    bool once;    /* one sample of each, not warmed up, and that is all */
 } bench_plan;
 
 /* How a run went, anchors included. */
@@ -84,11 +85,12 @@ typedef struct bench_anchors {
     double tile_gflops[BENCH_TYPES]; /* the library's tile product, the slowest of three shapes (bench_machine.c) */
     int pipes[BENCH_TYPES];          /* how many fused multiply-adds a cycle explain the peak best */
     double of_formula[BENCH_TYPES];  /* peak / (clock x lanes x 2 x pipes); 1 within 3 % if all is well */
+    double read_gbs;                 /* reading memory much larger than a cache, GB/s */
 } bench_anchors;
 
-/* The cases that belong into every run: the clock, and FMA peak, gemm and tile product in both precisions. Returns how
- * many. */
-enum { BENCH_ANCHOR_CASES = 7 };
+/* The cases that belong into every run, all of them of one thread: the clock, FMA peak, gemm and tile product in both
+ * precisions, and reading memory. Returns how many. */
+enum { BENCH_ANCHOR_CASES = 8 };
 int bench_anchor_cases(bench_case **cases);
 /* What they found, once they have run. */
 void bench_anchors_read(bench_anchors *anchors);
@@ -111,7 +113,7 @@ typedef struct bench_list {
 } bench_list;
 
 /* An option takes numbers (into `list`, comma-separated if many), words (their indices into `list`), or a file name
- * (into `file`). */
+ * (into `file`). One with neither takes nothing, and is for the program itself to look for: it is here for --help. */
 typedef struct bench_option {
     const char *name;     /* "--d" */
     const char *argument; /* what --help calls its value */

@@ -141,6 +141,8 @@ void bench_options_parse(const bench_program *program, int argc, char **argv)
         const bench_option *option = find_option(program, argv[i], &value);
         if (!option)
             bench_usage_error(program->name, "unknown option '%s'; --help lists them", argv[i]);
+        if (!option->list && !option->file)
+            bench_usage_error(program->name, "%s: it takes no value", option->name);
         if (!value && i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0)
             value = argv[++i];
         if (!value || !*value)

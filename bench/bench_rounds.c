@@ -208,6 +208,14 @@ void bench_print_quality(FILE *out, const bench_quality *quality)
 bench_quality bench_run(int n, bench_case **cases, const bench_plan *plan)
 {
     double start = bench_now(), used = processor_seconds();
+    if (plan->once) {
+        for (int i = 0; i < n; i++) {
+            bench_progress("%d of %d, %.0f s", i + 1, n, bench_now());
+            keep_sample(cases[i]);
+        }
+        bench_progress_end();
+        return judge(n, cases, (processor_seconds() - used) / (bench_now() - start));
+    }
     for (int i = 0; i < n; i++) {
         bench_progress("warming up: %d of %d", i + 1, n);
         warm_up(cases[i]);

@@ -97,7 +97,8 @@ static void check_machine_and_anchors(const json_t *document)
     assert_true(number(machine, "vector_bits") >= 64);
     assert_true(number(machine, "threads") >= 1);
     const json_t *anchors = member(document, "anchors", JSON_OBJECT);
-    expect_keys(anchors, 2);
+    expect_keys(anchors, 3);
+    assert_true(number(anchors, "read_gbs") > 0);
     const char *types[] = {"f32", "f64"};
     for (size_t i = 0; i < 2; i++) {
         const json_t *anchor = member(anchors, types[i], JSON_OBJECT);
@@ -111,42 +112,206 @@ static void check_machine_and_anchors(const json_t *document)
 /* ---- attn_bench ------------------------------------------------------------------------------------------------ */
 
 #define TINY "--d 4,8 --t 5,16 --heads 2 --batch 3 --dtype f32,f64 --rounds 3 "
-enum { TINY_ROWS = 2 * 2 * 2 * 2 * 2, ROW_KEYS = 16 };
+enum { TINY_SERIES = 2 * 2 * 2 * 2, TINY_ROWS = 2 * 2 * TINY_SERIES, ROW_KEYS = 20, CROSSOVER_KEYS = 12 };
 
-/* gflops and share follow from the row's own sizes and time, as the issue defines them. */
+static const char *text(const json_t *object, const char *key)
+{
+    return json_string_value(member(object, key, JSON_STRING));
+}
+
+static bool is_causal(const json_t *row)
+{
+    return json_is_true(member(row, "causal", JSON_TRUE));
+}
+
+static bool is_decode(const json_t *row)
+{
+    return strcmp(text(row, "pass"), "decode") == 0;
+}
+
+static bool has_impl(const json_t *row, const char *name)
+{
+    return strcmp(text(row, "impl"), name) == 0;
+}
+
+static void expect_close(const char *what, double value, double expected)
+{
+    if (!(fabs(value - expected) <= 1e-5 * fabs(expected)))
+        fail_msg("%s is %.9g, expected %.9g", what, value, expected);
+}
+
+/* Pairs of a query and a key that may meet, counted one by one. */
+static double count_pairs(const json_t *row)
+{
+    const json_t *given = json_object_get(row, "window");
+    int t = (int)number(row, "tk"), window = json_is_null(given) ? t : (int)number(row, "window");
+    double pairs = 0;
+    for (int i = t - (int)number(row, "tq"); i < t; i++)
+        for (int j = 0; j < t; j++)
+            pairs += (!is_causal(row) || j <= i) && abs(i - j) <= window;
+    return pairs;
+}
+
+/* gflops, shares and bytes follow from the row's own sizes and time, as the issue defines them. */
 static void check_attn_row(const json_t *row, const json_t *anchors)
 {
     expect_keys(row, ROW_KEYS);
-    assert_string_equal(json_string_value(member(row, "impl", JSON_STRING)), "composed");
-    bool causal = json_is_true(member(row, "causal", JSON_TRUE));
-    const char *dtype = json_string_value(member(row, "dtype", JSON_STRING));
-    const char *pass = json_string_value(member(row, "pass", JSON_STRING));
-    double d = number(row, "d"), t = number(row, "tq"), pairs = causal ? t * (t + 1) / 2 : t * t;
-    assert_true(number(row, "tk") == t && number(row, "heads") == 2 && number(row, "batch") == 3);
-    double flops = 3 * 2 * 4 * pairs * d * (strcmp(pass, "backward") == 0 ? 2.5 : 1);
-    double expected = flops * 1e-6 / number(row, "ms_min"), gflops = number(row, "gflops");
-    if (!(fabs(gflops - expected) <= 1e-6 * expected))
-        fail_msg("%s, d = %g, T = %g: gflops %.9g, expected %.9g", pass, d, t, gflops, expected);
-    double share = gflops / number(json_object_get(anchors, dtype), "fma_gflops");
-    assert_true(fabs(number(row, "share_of_fma") - share) <= 1e-6 * share);
+    assert_true(has_impl(row, "fused") || has_impl(row, "composed"));
+    const char *dtype = text(row, "dtype");
+    double d = number(row, "d"), seconds = 1e-3 * number(row, "ms_min"), batch = number(row, "batch");
+    double flops = batch * number(row, "heads") * 4 * count_pairs(row) * d;
+    if (strcmp(text(row, "pass"), "backward") == 0)
+        flops *= 2.5;
+    expect_close("gflops", number(row, "gflops"), 1e-9 * flops / seconds);
+    const double threads = number(row, "threads"), peak = number(json_object_get(anchors, dtype), "fma_gflops");
+    expect_close("share_of_fma", number(row, "share_of_fma"), number(row, "gflops") / (peak * threads));
+    if (is_decode(row)) {
+        double bytes = 2 * batch * number(row, "kv_heads") * count_pairs(row) * d * (dtype[1] == '6' ? 8 : 4);
+        expect_close("gbs", number(row, "gbs"), 1e-9 * bytes / seconds);
+        expect_close("share_of_read", number(row, "share_of_read"),
+                     number(row, "gbs") / (number(anchors, "read_gbs") * threads));
+    } else {
+        assert_true(json_is_null(json_object_get(row, "gbs")) && json_is_null(json_object_get(row, "share_of_read")));
+    }
+    assert_true(number(row, "tq") == (is_decode(row) ? 1 : number(row, "tk")));
     assert_true(number(row, "ms_median") >= number(row, "ms_min"));
     assert_true(number(row, "spread") >= 0);
     assert_true(number(row, "workspace_bytes") >= 1);
-    assert_true(number(row, "threads") == 1);
+}
+
+/* Runs attn_bench and gives the document that it prints, to be dropped; it must have so many rows, all of them right.
+ */
+static json_t *run_json(const char *arguments, size_t expected_rows)
+{
+    char command[512];
+    snprintf(command, sizeof command, "%s --json - 2> /dev/null", arguments);
+    outcome *o = run(attn_bench, command);
+    expect_status(o, 0);
+    json_t *document = parse(o->text);
+    expect_keys(document, 4);
+    check_machine_and_anchors(document);
+    const json_t *rows = member(document, "rows", JSON_ARRAY);
+    assert_int_equal(json_array_size(rows), expected_rows);
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        check_attn_row(json_array_get(rows, i), json_object_get(document, "anchors"));
+    return document;
+}
+
+static size_t count_rows(const json_t *document, const char *key, double value)
+{
+    const json_t *rows = json_object_get(document, "rows");
+    size_t count = 0;
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        count += number(json_array_get(rows, i), key) == value;
+    return count;
 }
 
 static void attn_bench_json_has_every_key_and_row(void **state)
 {
     (void)state;
-    outcome *o = run(attn_bench, TINY "--json - 2> /dev/null");
-    expect_status(o, 0);
-    json_t *document = parse(o->text);
-    expect_keys(document, 3);
-    check_machine_and_anchors(document);
-    const json_t *rows = member(document, "rows", JSON_ARRAY);
-    assert_int_equal(json_array_size(rows), TINY_ROWS);
-    for (size_t i = 0; i < json_array_size(rows); i++)
-        check_attn_row(json_array_get(rows, i), json_object_get(document, "anchors"));
+    json_t *document = run_json(TINY, TINY_ROWS);
+    const json_t *rows = json_object_get(document, "rows");
+    size_t fused = 0;
+    for (size_t i = 0; i < TINY_ROWS; i++)
+        fused += has_impl(json_array_get(rows, i), "fused");
+    assert_int_equal(fused, TINY_ROWS / 2);
+    assert_int_equal(count_rows(document, "heads", 2), TINY_ROWS);
+    assert_int_equal(count_rows(document, "kv_heads", 2), TINY_ROWS);
+    assert_int_equal(count_rows(document, "batch", 3), TINY_ROWS);
+    assert_int_equal(count_rows(document, "threads", 1), TINY_ROWS);
+    assert_int_equal(count_rows(document, "tk", 16), TINY_ROWS / 2);
+    json_decref(document);
+}
+
+/* The row of this series, T and path. */
+static const json_t *find_row(const json_t *rows, const json_t *series, const char *impl, double t)
+{
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        if (has_impl(row, impl) && number(row, "tk") == t && number(row, "d") == number(series, "d") &&
+            strcmp(text(row, "pass"), text(series, "pass")) == 0 && is_causal(row) == is_causal(series) &&
+            strcmp(text(row, "dtype"), text(series, "dtype")) == 0)
+            return row;
+    }
+    fail_msg("a series has no %s row at T = %g", impl, t);
+    return NULL;
+}
+
+/* What the crossover says of a series follows from the rows, T = 5 and 16. */
+static void attn_bench_says_from_which_t_on_fused_is_faster(void **state)
+{
+    (void)state;
+    json_t *document = run_json(TINY, TINY_ROWS);
+    const json_t *rows = json_object_get(document, "rows"), *series = member(document, "crossover", JSON_ARRAY);
+    assert_int_equal(json_array_size(series), TINY_SERIES);
+    for (size_t i = 0; i < TINY_SERIES; i++) {
+        const json_t *one = json_array_get(series, i), *from = json_object_get(one, "faster_from");
+        expect_keys(one, CROSSOVER_KEYS);
+        double times[2];
+        for (int j = 0; j < 2; j++)
+            times[j] = number(find_row(rows, one, "composed", j ? 16 : 5), "ms_min") /
+                       number(find_row(rows, one, "fused", j ? 16 : 5), "ms_min");
+        assert_true(number(one, "largest_t") == 16);
+        expect_close("times_faster", number(one, "times_faster"), times[1]);
+        if (times[1] < 1)
+            assert_true(json_is_null(from));
+        else
+            assert_int_equal(json_integer_value(from), times[0] < 1 ? 16 : 5);
+    }
+    json_decref(document);
+}
+
+static void attn_bench_decodes_with_one_query(void **state)
+{
+    (void)state;
+    json_t *document = run_json("--pass decode --d 8 --t 100 --heads 4 --kv-heads 0,2 --dtype f32,f64 --rounds 2", 8);
+    assert_int_equal(count_rows(document, "tq", 1), 8);
+    assert_int_equal(count_rows(document, "kv_heads", 2), 4);
+    json_decref(document);
+    document = run_json("--pass decode --impl fused --rounds 0", 2);
+    assert_int_equal(count_rows(document, "heads", 32), 2);
+    assert_int_equal(count_rows(document, "kv_heads", 4), 1);
+    assert_int_equal(count_rows(document, "tk", 4096), 2);
+    assert_int_equal(count_rows(document, "d", 64), 2);
+    json_decref(document);
+    outcome *o = run(attn_bench, "--pass decode --d 8 --t 100 --heads 4 --kv-heads 2 --rounds 1 2> /dev/null");
+    expect_text(o, "decode (fused, f32, 4 heads over 2 of keys, batch 1)");
+    expect_text(o, "GB/s");
+}
+
+static void attn_bench_counts_what_a_window_leaves(void **state)
+{
+    (void)state;
+    json_t *document = run_json("--window 3,0 --t 10 --d 4 --rounds 1 --pass forward,decode", 2 * 2 * 2 + 2 * 2 * 2);
+    json_decref(document);
+}
+
+static void attn_bench_takes_groups_of_rows(void **state)
+{
+    (void)state;
+    json_t *document =
+        run_json("--d 4 --t 9 --pass forward --threads 1,2 --causal none --rounds 1 --and --pass backward "
+                 "--t 7 --d 5 --causal causal --impl fused --and --d 4 --t 9 --pass forward "
+                 "--causal none",
+                 5);
+    assert_int_equal(count_rows(document, "d", 5), 1);
+    assert_int_equal(count_rows(document, "threads", 2), 2);
+    assert_true(number(json_object_get(document, "machine"), "threads") == 2);
+    json_decref(document);
+}
+
+/* Cold, each once: enough to see that the fused path needs no T x T array. */
+static void attn_bench_sees_what_the_fused_path_saves(void **state)
+{
+    (void)state;
+    json_t *document = run_json("--d 16 --t 1024 --rounds 0", 8);
+    const json_t *rows = json_object_get(document, "rows");
+    for (size_t i = 0; i < 8; i++) {
+        const json_t *row = json_array_get(rows, i);
+        const double bytes = number(row, "workspace_bytes"), scores = 4.0 * 1024 * 1024;
+        if (has_impl(row, "fused") ? bytes >= scores : bytes < scores)
+            fail_msg("%s %s: workspace_bytes is %g", text(row, "impl"), text(row, "pass"), bytes);
+    }
     json_decref(document);
 }
 
@@ -162,7 +327,7 @@ static void attn_bench_csv_has_one_line_a_row(void **state)
             commas += *c == ',';
         assert_int_equal(commas, ROW_KEYS - 1);
         if (lines == 0)
-            assert_memory_equal(line, "impl,dtype,causal,pass,batch,heads,d,tq,tk,threads,ms_min,", 58);
+            assert_ptr_equal(strstr(line, "impl,dtype,causal,pass,batch,heads,kv_heads,d,tq,tk,window,threads,"), line);
     }
     assert_int_equal(lines, 1 + TINY_ROWS);
 }
@@ -173,8 +338,9 @@ static void attn_bench_says_three_sentences_under_its_table(void **state)
     outcome *o = run(attn_bench, "--d 4,8 --t 16 --rounds 2 2> /dev/null");
     expect_status(o, 0);
     expect_text(o, "llm-lab ");
-    expect_text(o, "forward, full (composed, f32, 1 head, batch 1)");
+    expect_text(o, "forward, full (fused, f32, 1 head, batch 1)");
     expect_text(o, "backward, causal (composed, f32, 1 head, batch 1)");
+    expect_text(o, "fused against composed");
     expect_text(o, "Doubling d from 4 to 8 makes attention at T = 16");
     expect_text(o, "In a model of a given width");
 }
@@ -189,7 +355,7 @@ static void attn_bench_writes_files_and_draws(void **state)
     expect_status(o, 0);
     snprintf(command, sizeof command, "-c 'wc -l < %s/a.csv; cat %s/a.json'", folder, folder);
     outcome *files = run("sh", command);
-    expect_text(files, "9\n{");
+    expect_text(files, "17\n{");
     if (system("command -v gnuplot > /dev/null 2>&1") != 0)
         return; /* the numbers came without it */
     snprintf(command, sizeof command, "-c 'head -c 20000 %s/a.svg'", folder);
@@ -199,7 +365,7 @@ static void attn_bench_writes_files_and_draws(void **state)
 static void attn_bench_skips_what_does_not_fit_into_memory(void **state)
 {
     (void)state;
-    outcome *o = run(attn_bench, "--d 4 --t 8,16777216 --rounds 1 --pass forward --causal none 2>&1");
+    outcome *o = run(attn_bench, "--d 4 --t 8,16777216 --rounds 1 --pass forward --causal none --impl composed 2>&1");
     expect_status(o, 0);
     expect_text(o, "skipped: composed f32 full forward d = 4 T = 16777216");
     expect_text(o, "GB are free");
@@ -216,10 +382,14 @@ static void bad_options_are_named_and_exit_2(void **state)
         {"--d 16,,32", "--d: '' is not a whole number"},
         {"--d -4", "--d: '-4' is not a whole number"},
         {"--t 99999999999999999999", "--t: '99999999999999999999' is not a whole number"},
-        {"--threads 1,2", "--threads: '1,2' is not a whole number from 1 to 256"},
+        {"--threads 0", "--threads: '0' is not a whole number from 1 to 256"},
+        {"--rounds 1,2", "--rounds: '1,2' is not a whole number from 0 to"},
+        {"--heads 4 --kv-heads 3", "--kv-heads: 4 heads cannot share 3 heads of keys evenly"},
+        {"--d 4 --and --d 0", "--d: '0' is not a whole number from 1 to"},
+        {"--and=3", "--and: it takes no value"},
         {"--dtype f16", "--dtype: 'f16' is none of f32, f64"},
         {"--causal yes", "--causal: 'yes' is none of none, causal"},
-        {"--pass both", "--pass: 'both' is none of forward, backward"},
+        {"--pass both", "--pass: 'both' is none of forward, backward, decode"},
         {"--impl magic", "--impl: 'magic' is none of composed, fused"},
         {"--json", "--json: its value is missing"},
         {"--json --csv x", "--json: its value is missing"},
@@ -243,9 +413,9 @@ static void bad_options_are_named_and_exit_2(void **state)
 static void help_names_every_option(void **state)
 {
     (void)state;
-    static const char *const names[] = {"--d ",      "--t ",    "--heads ", "--batch ",   "--dtype ",
-                                        "--causal ", "--pass ", "--impl ",  "--threads ", "--rounds ",
-                                        "--json ",   "--csv ",  "--plot ",  "--help "};
+    static const char *const names[] = {"--d ",    "--t ",    "--heads ",    "--batch ",  "--dtype ", "--causal ",
+                                        "--pass ", "--impl ", "--threads ",  "--rounds ", "--json ",  "--csv ",
+                                        "--plot ", "--help ", "--kv-heads ", "--window ", "--and "};
     outcome *o = run(attn_bench, "--help");
     expect_status(o, 0);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -293,6 +463,11 @@ int main(int argc, char **argv)
     op_bench = argv[2];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attn_bench_json_has_every_key_and_row),
+        cmocka_unit_test(attn_bench_says_from_which_t_on_fused_is_faster),
+        cmocka_unit_test(attn_bench_decodes_with_one_query),
+        cmocka_unit_test(attn_bench_counts_what_a_window_leaves),
+        cmocka_unit_test(attn_bench_takes_groups_of_rows),
+        cmocka_unit_test(attn_bench_sees_what_the_fused_path_saves),
         cmocka_unit_test(attn_bench_csv_has_one_line_a_row),
         cmocka_unit_test(attn_bench_says_three_sentences_under_its_table),
         cmocka_unit_test(attn_bench_writes_files_and_draws),
