@@ -69,6 +69,8 @@ static void fill_from(kernel_table *t, kernel_type type, const kernel_part *part
         t->tile[type] = part->tile;
     if (part->panel.width)
         t->panel[type] = part->panel;
+    if (part->query.scores)
+        t->query[type] = part->query;
 }
 
 static const kernel_table *best_table(void)

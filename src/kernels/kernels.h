@@ -152,6 +152,19 @@ typedef struct kernel_panel_fns {
                        int64_t allowed_stride, const void *weights, int64_t stride, const void *x, int64_t x_row);
 } kernel_panel_fns;
 
+/* One query, or the few that share a key head, along the keys, with the bits of a panel. Rows are dense. */
+typedef struct kernel_query_fns {
+    /* s[i][j] = q[i] . k[j]: rows x n, the queries d apart, keys k_row apart. */
+    void (*scores)(int64_t rows, int64_t n, int64_t d, const void *queries, const void *keys, int64_t k_row,
+                   void *scores, int64_t s_row);
+    /* One row's n scores more, all of keys it may see, as in a panel's maximum and exponentials; the first key's place
+     * among the sum's four lanes is `phase`. */
+    bool (*softmax)(int64_t n, int64_t phase, void *scores, void *maximum, void *rescale, double *sum);
+    /* output = output * rescale + weights . values. */
+    void (*values)(int64_t n, int64_t columns, const void *weights, const void *values, int64_t v_row, void *output,
+                   double rescale);
+} kernel_query_fns;
+
 typedef struct kernel_table {
     const char *level; /* "plain", "avx2", "avx512", "neon" */
     int vector_bits;
@@ -161,6 +174,7 @@ typedef struct kernel_table {
     kernel_row_fns row[KERNEL_TYPES];
     kernel_tile_fn tile[KERNEL_TYPES];
     kernel_panel_fns panel[KERNEL_TYPES];
+    kernel_query_fns query[KERNEL_TYPES];
 } kernel_table;
 
 /* The table in use. Chosen once by processor, and by the environment variable LAB_KERNELS if it names a level this

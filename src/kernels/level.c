@@ -48,6 +48,8 @@ typedef int8_t FN(bytes) __attribute__((vector_size(LANES)));
 
 #include "panel_tmpl.c"
 
+#include "query_tmpl.c"
+
 #include "peak_tmpl.c"
 
 #define PART_OF(level, type) lab__kernel_##level##_##type
@@ -115,5 +117,6 @@ const kernel_part PART(LEVEL, TYPE) = {
             .add_by_query = FN(panel_add_by_query),
             .add_by_key = FN(panel_add_by_key),
         },
+    .query = {.scores = FN(query_scores), .softmax = FN(query_softmax), .values = FN(query_values)},
     .fma_peak = FN(fma_peak),
 };

@@ -12,6 +12,7 @@ typedef struct kernel_part {
     kernel_row_fns row;
     kernel_tile_fn tile;
     kernel_panel_fns panel;
+    kernel_query_fns query;
     double (*fma_peak)(double seconds);
 } kernel_part;
 

@@ -12,6 +12,8 @@ enum { PANEL = TILE_VECTORS * LANES, SUM_LANES = 4 };
 
 /* ---- Turning ------------------------------------------------------------------------------------------------------- */
 
+#ifndef LEVEL_TURNS
+
 /* Columns and rows of LANES x LANES numbers exchanged: each stage interleaves one half of the vectors with the other.
  */
 ALWAYS_INLINE void FN(turn)(vec x[LANES])
@@ -26,20 +28,20 @@ ALWAYS_INLINE void FN(turn)(vec x[LANES])
     }
 }
 
+#endif
+
 /* At most LANES rows and columns of x, turned: y[c] holds column c; zero where there is no row. */
 ALWAYS_INLINE void FN(turn_block)(int64_t rows, int64_t columns, vec y[LANES], const real *x, int64_t x_row,
                                   int64_t x_column)
 {
-    for (int i = 0; i < LANES; i++) {
-        y[i] = (vec){0};
-        if (i >= rows)
-            continue;
-        const real *row = x + i * x_row;
-        if (x_column == 1 && columns == LANES) {
-            y[i] = FN(load)(row);
-        } else {
+    if (rows >= LANES && columns == LANES && x_column == 1) {
+        for (int i = 0; i < LANES; i++)
+            y[i] = FN(load)(x + i * x_row);
+    } else {
+        for (int i = 0; i < LANES; i++) {
             real part[LANES] = {0};
-            FN(gather)(columns, part, row, x_column);
+            if (i < rows)
+                FN(gather)(columns, part, x + i * x_row, x_column);
             y[i] = FN(load)(part);
         }
     }

@@ -96,4 +96,40 @@ static inline void vec_store_part_f64(double *y, int64_t n, vec_f64 v)
     _mm256_maskstore_pd(y, (__m256i)first_lanes_f64(n), v);
 }
 
+/* Rows and columns exchanged: within the halves of vectors first, which costs half of what interleaving whole ones
+ * does. */
+#define LEVEL_TURNS 1
+
+static inline void turn_f32(vec_f32 x[8])
+{
+    vec_f32 pairs[8], fours[8];
+    for (int i = 0; i < 8; i += 2) {
+        pairs[i] = _mm256_unpacklo_ps(x[i], x[i + 1]);
+        pairs[i + 1] = _mm256_unpackhi_ps(x[i], x[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4) {
+        fours[i] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0x44);
+        fours[i + 1] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0xee);
+        fours[i + 2] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0x44);
+        fours[i + 3] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0xee);
+    }
+    for (int i = 0; i < 4; i++) {
+        x[i] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20);
+        x[i + 4] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31);
+    }
+}
+
+static inline void turn_f64(vec_f64 x[4])
+{
+    vec_f64 pairs[4];
+    for (int i = 0; i < 4; i += 2) {
+        pairs[i] = _mm256_unpacklo_pd(x[i], x[i + 1]);
+        pairs[i + 1] = _mm256_unpackhi_pd(x[i], x[i + 1]);
+    }
+    for (int i = 0; i < 2; i++) {
+        x[i] = _mm256_permute2f128_pd(pairs[i], pairs[i + 2], 0x20);
+        x[i + 2] = _mm256_permute2f128_pd(pairs[i], pairs[i + 2], 0x31);
+    }
+}
+
 #endif

@@ -4,6 +4,7 @@
  *     attention_fused_problem.c    a call as the kernels see it: sequences, panels of queries, limits
  *     attention_fused_scores.c     the scores of a panel: product, soft cap, bias, ALiBi, mask; dropout
  *     attention_fused_forward.c    one pass over the keys with a running maximum
+ *     attention_fused_query.c      one query for each head; how a row ends
  *     attention_fused_slopes.c     probabilities again, and the derivative of the scores
  *     attention_fused_backward.c   the gradients: five products
  *     attention_fused_bias.c       the bias's gradient: a second sweep
@@ -84,8 +85,8 @@ typedef struct fused_panel {
     int64_t lowest, end; /* keys that one of them at least may see by position and length: lowest <= j < end */
 } fused_panel;
 
-/* The most queries of a panel, and the panels of a block. */
-enum { FUSED_MAX_WIDTH = 64, FUSED_PANELS = 8 };
+/* The most queries of a panel, the panels of a block, and the most keys of a tile. */
+enum { FUSED_MAX_WIDTH = 64, FUSED_PANELS = 8, FUSED_MOST_KEYS = 384 };
 
 /* Memory for a panel's scores. */
 typedef struct fused_scores {
@@ -141,6 +142,23 @@ void lab__fused_dropout(const fused_problem *p, const fused_panel *panel, int64_
 
 /* y = y op x in each row of n x width numbers. */
 void lab__fused_rows(const fused_problem *p, kernel_binary op, int64_t n, char *y, int64_t stride, const char *x);
+
+/* ---- attention_fused_query.c ------------------------------------------------------------------------------------------- */
+
+/* Whether the call is one query for each head, with options that need no panel; and that call. */
+bool lab__fused_is_one_query(const fused_problem *p);
+size_t lab__fused_one_query_scratch(const fused_problem *p);
+void lab__fused_one_query(const fused_problem *p, lab_tensor *const *out, char *scratch);
+
+/* The sink joins a row's maximum and sum; gives what the output is to be multiplied with. */
+double lab__fused_join_sink(const fused_problem *p, int64_t head, double *maximum, double *sum);
+
+/* Writes a row's lse, and for backward its maximum, -inf where it has no keys whatever the sink, and log-sum. */
+void lab__fused_save_row(const fused_problem *p, lab_tensor *const *out, const fused_sequence *s, int64_t head,
+                         int64_t query, double saved, double maximum, double sum);
+
+/* What a row without keys gives where others' answers are asked for: NaN, or the mean of v over all keys. */
+void lab__fused_fill_empty(const fused_problem *p, const fused_sequence *s, int64_t head, char *row);
 
 /* ---- attention_fused_slopes.c ------------------------------------------------------------------------------------------ */
 

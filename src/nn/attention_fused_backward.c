@@ -410,7 +410,7 @@ static void work_on_block(backward_piece *piece, int64_t head, int64_t first, he
         end = b->panels[i].end > end ? b->panels[i].end : end;
     }
     lowest = lowest / job->key_tile * job->key_tile;
-    memset(piece->dq, 0, (size_t)(p->d * job->block) * p->size);
+    memset(piece->dq, 0, (size_t)(p->d * b->count * p->width) * p->size);
     for (int64_t tile = lowest > piece->first_key ? lowest : piece->first_key; tile < end && tile < piece->stop_key;
          tile += job->key_tile) {
         const int64_t stop = piece->stop_key - tile;

@@ -88,6 +88,8 @@ static size_t stats_bytes(const fused_problem *p)
 size_t lab__fused_forward_scratch(const lab_op_call *call)
 {
     const fused_problem p = lab__fused_problem(call->attrs, call->in);
+    if (lab__fused_is_one_query(&p))
+        return lab__fused_one_query_scratch(&p);
     return table_bytes(&p) + stats_bytes(&p) + (size_t)p.attrs->workers * memory_each(&p);
 }
 
@@ -189,49 +191,6 @@ static void begin(forward_block *b, int64_t head, int64_t first)
     }
 }
 
-/* The sink joins a row's maximum and sum; gives what the output is to be multiplied with. */
-static double join_sink(const fused_problem *p, int64_t head, double *maximum, double *sum)
-{
-    const lab_tensor *sink = p->in[IN_SINK];
-    double factor = 1;
-    if (sink) {
-        double logit = lab__number_at(p->type, sink->data, head * sink->strides[0]);
-        double most = logit > *maximum || isnan(logit) ? logit : *maximum;
-        factor = *maximum == -INFINITY ? 0 : exp(*maximum - most);
-        *sum = *sum * factor + (most == -INFINITY ? 0 : exp(logit - most));
-        *maximum = most;
-    }
-    return *sum == 0 ? 0 : factor / *sum;
-}
-
-/* The maximum that is saved says whether there are keys: -inf where not, whatever the sink. */
-static void save_row(const forward_block *b, const fused_panel *panel, int64_t i, bool empty, double maximum,
-                     double sum)
-{
-    const fused_sequence *s = &b->sequence;
-    const int64_t at = s->rows + panel->head * s->row_head + (panel->first + i) * s->row_step;
-    const double log_sum = log(sum);
-    lab__number_set(b->p->type, b->job->out[OUT_MAXIMUM]->data, at, empty ? -INFINITY : maximum);
-    lab__number_set(b->p->type, b->job->out[OUT_LOG_SUM]->data, at, log_sum);
-    lab__number_set(b->p->type, b->job->out[OUT_LSE]->data, at, maximum == INFINITY ? maximum : maximum + log_sum);
-}
-
-/* What a row without keys gives where others' answers are asked for: NaN, or the mean of v over all keys. */
-static void fill_empty(const forward_block *b, const fused_panel *panel, char *row)
-{
-    const fused_problem *p = b->p;
-    for (int64_t c = 0; c < p->dv; c++) {
-        double value = NAN;
-        if (p->attrs->empty_row == LAB_EMPTY_UNIFORM) {
-            const fused_sequence *s = &b->sequence;
-            const int64_t first = s->v + panel->head / p->group * s->v_head + c;
-            const int64_t keys = p->attrs->packed ? s->keys : p->tk;
-            value = p->kernels->row[p->type].sum(keys, lab__at(p->in[IN_V], p->size, first), s->v_row) / (double)keys;
-        }
-        lab__number_set(p->type, row, c, value);
-    }
-}
-
 static void finish(forward_block *b, int index)
 {
     const fused_problem *p = b->p;
@@ -245,16 +204,17 @@ static void finish(forward_block *b, int index)
         memset(outputs, 0, (size_t)(p->dv * p->width) * p->size);
     for (int64_t i = 0; i < p->width; i++) {
         double maximum = lab__number_at(p->type, maxima, i), sum = b->memory.sums[index * p->width + i];
-        const bool none = sum == 0;
+        const bool none = sum == 0; /* no keys, whatever the sink */
         empty |= (uint64_t)none << i;
-        lab__number_set(p->type, b->memory.rescale, i, join_sink(p, panel->head, &maximum, &sum));
+        lab__number_set(p->type, b->memory.rescale, i, lab__fused_join_sink(p, panel->head, &maximum, &sum));
         if (p->attrs->rows && i < panel->rows)
-            save_row(b, panel, i, none, maximum, sum);
+            lab__fused_save_row(p, b->job->out, s, panel->head, panel->first + i, none ? -INFINITY : maximum, maximum,
+                                sum);
     }
     p->panel.unpack(panel->rows, p->dv, out, s->out_row, 1, outputs, p->width, b->memory.rescale, false);
     for (int64_t i = 0; i < panel->rows && p->attrs->empty_row != LAB_EMPTY_ZERO && empty; i++)
         if (empty >> i & 1)
-            fill_empty(b, panel, out + i * s->out_row * (int64_t)p->size);
+            lab__fused_fill_empty(p, s, panel->head, out + i * s->out_row * (int64_t)p->size);
 }
 
 /* ---- All of it ------------------------------------------------------------------------------------------------------- */
@@ -321,6 +281,10 @@ lab_status lab__fused_forward(lab_op_call *call)
     forward_job job = {.p = lab__fused_problem(call->attrs, call->in), .out = call->out};
     const fused_problem *p = &job.p;
     char *at = call->scratch;
+    if (lab__fused_is_one_query(p)) {
+        lab__fused_one_query(p, call->out, call->scratch);
+        return LAB_OK;
+    }
     job.blocks_before = (int64_t *)lab__take(&at, table_bytes(p));
     job.stats = p->attrs->stats ? (stats_row *)lab__take(&at, stats_bytes(p)) : NULL;
     job.memory = at;

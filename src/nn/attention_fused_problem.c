@@ -2,12 +2,12 @@
 #include "attention_fused.h"
 
 /* Bytes of the keys and values of one tile: with the panels they stay in a cache of 512 KiB. */
-enum { TILE_BYTES = 192 << 10, MOST_KEYS = 384, FEWEST_KEYS = 48 };
+enum { TILE_BYTES = 192 << 10, FEWEST_KEYS = 48 };
 
 static int64_t key_tile(int64_t d, int64_t dv, size_t size)
 {
     int64_t keys = TILE_BYTES / ((d + dv) * (int64_t)size) / FEWEST_KEYS * FEWEST_KEYS;
-    return keys < FEWEST_KEYS ? FEWEST_KEYS : keys > MOST_KEYS ? MOST_KEYS : keys;
+    return keys < FEWEST_KEYS ? FEWEST_KEYS : keys > FUSED_MOST_KEYS ? FUSED_MOST_KEYS : keys;
 }
 
 static int64_t longest(const lab_tensor *cumulative)
