@@ -35,30 +35,18 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static void pack_f32(int64_t rows, int64_t cols, float *to, const float *b, int64_t row, int64_t col)
-{
-    for (int64_t j = 0; j < cols; j++)
-        for (int64_t i = 0; i < rows; i++)
-            to[i * cols + j] = b[i * row + j * col];
-}
-
-static void pack_f64(int64_t rows, int64_t cols, double *to, const double *b, int64_t row, int64_t col)
-{
-    for (int64_t j = 0; j < cols; j++)
-        for (int64_t i = 0; i < rows; i++)
-            to[i * cols + j] = b[i * row + j * col];
-}
-
-/* A block of B, row-major. */
+/* A block of B, row-major, PACK_COLUMNS apart: a panel's pack turns B's columns as registers can (factor 1 changes
+ * nothing), and may write up to there. */
 static void pack(const panel *p, int64_t rows, int64_t cols, char *to, const char *b)
 {
+    const kernel_panel_fns *panels = &lab__kernels()->panel[p->type];
     if (p->b_col == 1)
         for (int64_t i = 0; i < rows; i++)
-            memcpy(to + i * cols * p->size, b + i * p->b_row * p->size, (size_t)(cols * p->size));
-    else if (p->type == KERNEL_F32)
-        pack_f32(rows, cols, (float *)to, (const float *)b, p->b_row, p->b_col);
+            memcpy(to + i * PACK_COLUMNS * p->size, b + i * p->b_row * p->size, (size_t)(cols * p->size));
     else
-        pack_f64(rows, cols, (double *)to, (const double *)b, p->b_row, p->b_col);
+        for (int64_t j = 0; j < cols; j += panels->width)
+            panels->pack(least(panels->width, cols - j), rows, to + j * p->size, PACK_COLUMNS,
+                         b + j * p->b_col * p->size, p->b_col, p->b_row, 1.0);
 }
 
 /* All of k for columns first .. first + cols. */
@@ -71,7 +59,7 @@ static void multiply_columns(const panel *p, int64_t first, int64_t cols, int64_
         if (buffer) {
             pack(p, depth, cols, buffer, b);
             b = buffer;
-            row = cols;
+            row = PACK_COLUMNS;
         }
         p->tile(p->m, cols, depth, a, p->a_row, p->a_col, b, row, c, p->c_row, p->add || k > 0);
     }
