@@ -15,7 +15,7 @@
 static const struct {
     const char *path;
     int unsupported;
-} expected[] = {{"composed", 61}, {"fused", 106}, {"both", 106}};
+} expected[] = {{"composed", 61}, {"fused", 74}, {"both", 74}};
 
 enum { EXIT_BAD_USE = 2 };
 
