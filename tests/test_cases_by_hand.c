@@ -152,12 +152,15 @@ static void o01d_lowest_finite_bias_gives_no_nan_and_a_mix_of_values(void **stat
 {
     (void)state;
     part p = part_named("O01d");
-    for (lab_dtype dtype = LAB_F32; dtype <= LAB_F64; dtype++) {
+    for (int run = 0; run < 4; run++) { /* both precisions, both paths */
+        const lab_dtype dtype = run & 1 ? LAB_F64 : LAB_F32;
         lab_graph *g = lab_graph_create(NULL);
         lab_tensor *xs[] = {leaf(&p, "q", dtype), leaf(&p, "k", dtype), leaf(&p, "v", dtype), leaf(&p, "bias", dtype)};
         lab_tensor *dout = leaf(&p, "dout", dtype), *grads[3];
-        lab_attention_opts opts = {
-            .scale = json_number_value(json_object_get(json_object_get(p.json, "params"), "scale")), .bias = xs[3]};
+        lab_attention_opts opts = {.scale =
+                                       json_number_value(json_object_get(json_object_get(p.json, "params"), "scale")),
+                                   .bias = xs[3],
+                                   .path = run & 2 ? LAB_PATH_FUSED : LAB_PATH_COMPOSED};
         lab_tensor *out = lab_contiguous(g, lab_attention(g, xs[0], xs[1], xs[2], &opts));
         lab_grad(g, out, dout, 3, xs, grads, NULL);
         is_healthy(g);
