@@ -36,8 +36,8 @@ typedef lab_tensor *(*lab_fn)(lab_graph *g, lab_tensor **xs, void *ctx);
 /**
  * How a graph behaves. Zero means the default; `reserved` must be zero.
  *
- * `batch_invariant` promises that a row's bits do not depend on the rows beside it: one row alone, in a batch, or from a
- * cache gives the same result, and the same gradient with respect to that row, on any number of threads, where its
+ * `batch_invariant` promises that a row's bits do not depend on the rows beside it: one row alone, in a batch, or from
+ * a cache gives the same result, and the same gradient with respect to that row, on any number of threads, where its
  * elements lie one behind another. Every product (lab_matmul, forward and backward, in checkpoints too) then goes to
  * the library's own product instead of BLAS: each element is one sum, in ascending order, that starts at what it is
  * added to, whatever the shapes and strides. What it costs is in the page on threads and determinism. Bits still differ
