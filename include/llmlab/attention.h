@@ -160,6 +160,78 @@ LAB_API lab_tensor *lab_attention_packed(lab_graph *g, lab_tensor *q, lab_tensor
 LAB_API lab_tensor *lab_dropout_mask(lab_graph *g, const lab_attention_opts *opts, int64_t batch, int64_t heads,
                                      int64_t tq, int64_t tk);
 
+/**
+ * Keys and values of one layer, with room for `capacity` rows in each batch; empty at first.
+ *
+ * @param out       receives the cache, which is the caller's to destroy; NULL on failure
+ * @param dtype     LAB_F32 or LAB_F64
+ * @param batch     how many sequences grow side by side, each with a length of its own; at least 0
+ * @param kv_heads  Hk, at least 1
+ * @param capacity  rows, at least 0
+ * @param d, dv     sizes of a key and of a value; at least 1 and 0
+ * @return LAB_OK; LAB_ERR_ARGUMENT (out is NULL), LAB_ERR_DTYPE, LAB_ERR_RANGE (a size), LAB_ERR_MEMORY
+ *
+ * No derivative: a cache is for inference.
+ */
+LAB_API LAB_CHECKED lab_status lab_kv_cache_create(lab_kv_cache **out, lab_dtype dtype, int64_t batch, int64_t kv_heads,
+                                                   int64_t capacity, int64_t d, int64_t dv);
+
+/**
+ * Copies rows of k and v behind those that the cache has.
+ *
+ * @param g       an inference graph; a failure is the graph's as well
+ * @param cache   from lab_kv_cache_create
+ * @param k       [..., Hk, t, d], any strides, the product of the leading sizes being the cache's batch
+ * @param v       [..., Hk, t, dv]
+ * @param counts  how many of the t rows each batch takes, from the first on; NULL: all of them
+ * @return LAB_OK, or with nothing written: LAB_ERR_RANGE (a batch would be over its capacity; a count outside 0 ... t),
+ *         LAB_ERR_SHAPE, LAB_ERR_DTYPE, LAB_ERR_ARGUMENT (NULL), LAB_ERR_STATE (a recording graph; another graph's
+ *         tensor), or what the graph had failed with before
+ *
+ * No derivative. k and v stay the caller's.
+ */
+LAB_API lab_status lab_kv_cache_append(lab_graph *g, lab_kv_cache *cache, lab_tensor *k, lab_tensor *v,
+                                       const int64_t *counts);
+
+/** How many rows batch `batch` has; 0 for NULL or a batch that there is not. Owns nothing. */
+LAB_API int64_t lab_kv_cache_length(const lab_kv_cache *cache, int64_t batch);
+
+/** How many rows a batch has room for; 0 for NULL. */
+LAB_API int64_t lab_kv_cache_capacity(const lab_kv_cache *cache);
+
+/**
+ * Forgets the rows of one batch from `length` on.
+ *
+ * @return LAB_OK; LAB_ERR_ARGUMENT (cache is NULL), LAB_ERR_RANGE (no such batch; length outside 0 ... its length)
+ */
+LAB_API LAB_CHECKED lab_status lab_kv_cache_truncate(lab_kv_cache *cache, int64_t batch, int64_t length);
+
+/** Forgets all rows of all batches, and keeps the memory. Nothing happens for NULL. */
+LAB_API void lab_kv_cache_reset(lab_kv_cache *cache);
+
+/** Destroys a cache and nulls the pointer. Nothing happens for NULL. A graph that still reads it keeps what it reads.
+ */
+LAB_API void lab_kv_cache_destroy(lab_kv_cache **cache);
+
+/**
+ * Attention of q on the keys and values of a cache: lab_attention on the rows that there are.
+ *
+ * The lengths are the cache's, Tk is the longest. Unless opts say otherwise (a causal rule, an offset) the last query
+ * sees the last key of its batch, the one before it all but that: LAB_CAUSAL_BOTTOM_RIGHT. On the fused path a row has
+ * the same bits as in one pass over all of the sequence.
+ *
+ * @param g      an inference graph; owns the result
+ * @param q      [..., Hq, Tq, d], the product of the leading sizes being the cache's batch; Hq a multiple of Hk
+ * @param cache  what has been appended so far, this step's rows included
+ * @param opts   as for lab_attention, NULL for the defaults; key_lengths is refused
+ * @return [..., Hq, Tq, dv], owned by g; NULL if the graph has failed: LAB_ERR_STATE (a recording graph; another
+ * graph's tensor), LAB_ERR_ARGUMENT (NULL, key_lengths), LAB_ERR_SHAPE, and what lab_attention fails with
+ *
+ * No derivative.
+ */
+LAB_API lab_tensor *lab_attention_cached(lab_graph *g, lab_tensor *q, lab_kv_cache *cache,
+                                         const lab_attention_opts *opts);
+
 #ifdef __cplusplus
 }
 #endif

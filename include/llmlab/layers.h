@@ -264,7 +264,9 @@ LAB_API LAB_CHECKED lab_status lab_mha_init(lab_mha *x, const lab_mha_config *co
  * @param x       the layer
  * @param input   [..., T, width]: queries; 2 to 7 axes
  * @param memory  [..., S, memory_width]: keys and values (cross-attention); NULL: input itself
- * @param cache   must be NULL for now (LAB_ERR_UNSUPPORTED)
+ * @param cache   NULL, or on an inference graph the layer's keys and values so far: the input's are appended, its
+ *                positions start at the cache's length, and it attends to all of them as lab_attention_cached does. With
+ *                a memory: LAB_ERR_UNSUPPORTED. Where the graph fails, the cache is as it was.
  * @param opts    of the attention inside, as for lab_attention; NULL: plain
  * @return [..., T, width], owned by g; NULL if the graph has failed
  */
@@ -330,7 +332,7 @@ LAB_API LAB_CHECKED lab_status lab_block_init(lab_block *x, const lab_block_conf
  * @param g      the graph that records the operation and owns the result
  * @param x      the layer
  * @param input  [..., T, width], of 2 to 7 axes
- * @param cache  must be NULL for now (LAB_ERR_UNSUPPORTED)
+ * @param cache  NULL, or the attention's, as for lab_mha_apply
  * @param opts   of the attention inside, such as its causal rule; NULL: plain
  * @return as input, owned by g; NULL if the graph has failed
  */

@@ -143,9 +143,43 @@ static lab_tensor *join(lab_graph *g, lab_tensor *x)
     return lab_reshape(g, lab_transpose(g, x, -3, -2), rank, shape);
 }
 
-static lab_tensor *turned(lab_graph *g, const lab_mha *x, lab_tensor *heads)
+/* Positions start at `offset`; or batch by batch at its length in the cache: [..., 1, T]. */
+static lab_tensor *positions(lab_graph *g, const lab_mha *x, const lab_kv_cache *cache, const lab_tensor *input)
 {
-    return x->has_rope ? lab_rope(g, heads, &x->rope) : heads;
+    int64_t shape[LAB_MAX_RANK];
+    const int rank = input->rank;
+    const int64_t rows = input->shape[rank - 2], batch = lab__product(rank - 2, input->shape);
+    for (int i = 0; i < rank - 2; i++)
+        shape[i] = input->shape[i];
+    shape[rank - 2] = shape[rank - 1] = 1;
+    lab_tensor *starts = lab_full(g, LAB_I64, rank, shape, 0);
+    for (int64_t b = 0; starts && b < batch; b++)
+        ((int64_t *)starts->data)[b] = x->rope.offset + lab_kv_cache_length(cache, b);
+    return lab_add(g, starts, lab_arange(g, LAB_I64, 0, (double)rows, 1));
+}
+
+static lab_tensor *turned(lab_graph *g, const lab_mha *x, lab_tensor *heads, lab_tensor *positions)
+{
+    lab_rope_opts rope = x->rope;
+    if (!x->has_rope)
+        return heads;
+    rope.positions = positions;
+    rope.offset = positions ? 0 : rope.offset;
+    return lab_rope(g, heads, &rope);
+}
+
+/* k and v go into the cache, and come out again if attention fails. */
+static lab_tensor *attend_cached(lab_graph *g, lab_kv_cache *cache, lab_tensor *q, lab_tensor *k, lab_tensor *v,
+                                 const lab_attention_opts *opts)
+{
+    if (!q || lab_kv_cache_append(g, cache, k, v, NULL) != LAB_OK)
+        return NULL;
+    lab_tensor *y = lab_attention_cached(g, q, cache, opts);
+    const int64_t batch = lab__product(k->rank - 3, k->shape);
+    for (int64_t b = 0; !y && b < batch; b++)
+        if (lab_kv_cache_truncate(cache, b, lab_kv_cache_length(cache, b) - k->shape[k->rank - 2]) != LAB_OK)
+            return NULL;
+    return y;
 }
 
 lab_tensor *lab_mha_apply(lab_graph *g, const lab_mha *x, lab_tensor *input, lab_tensor *memory, lab_kv_cache *cache,
@@ -156,16 +190,20 @@ lab_tensor *lab_mha_apply(lab_graph *g, const lab_mha *x, lab_tensor *input, lab
     if (!x || x->heads < 1 || x->kv_heads < 1 || !input)
         return lab__refuse(g, "mha", LAB_ERR_ARGUMENT, "%s",
                            input || !x ? "the layer is NULL or empty" : "the input is NULL");
-    if (cache)
-        return lab__refuse(g, "mha", LAB_ERR_UNSUPPORTED, "cache: not yet");
+    if (cache && memory)
+        return lab__refuse(g, "mha", LAB_ERR_UNSUPPORTED,
+                           "a cache keeps the input's own keys: memory does not go with it");
+    if (cache && g->base_mode == MODE_RECORD)
+        return lab__refuse(g, "mha", LAB_ERR_STATE, "a cache is for inference graphs: what it keeps has no gradient");
     memory = memory ? memory : input;
     if (input->rank < 2 || input->rank >= LAB_MAX_RANK || memory->rank != input->rank)
         return lab__refuse(
             g, "mha", LAB_ERR_SHAPE, "input %s and memory %s must both be [..., T, width], of 2 to %d axes",
             lab__shape_text(input->rank, input->shape), lab__shape_text(memory->rank, memory->shape), LAB_MAX_RANK - 1);
-    lab_tensor *q = turned(g, x, split(g, lab_linear_apply(g, &x->q, input), x->heads));
-    lab_tensor *k = turned(g, x, split(g, lab_linear_apply(g, &x->k, memory), x->kv_heads));
+    lab_tensor *from = cache && x->has_rope ? positions(g, x, cache, input) : NULL;
+    lab_tensor *q = turned(g, x, split(g, lab_linear_apply(g, &x->q, input), x->heads), from);
+    lab_tensor *k = turned(g, x, split(g, lab_linear_apply(g, &x->k, memory), x->kv_heads), from);
     lab_tensor *v = split(g, lab_linear_apply(g, &x->v, memory), x->kv_heads);
-    lab_tensor *y = join(g, lab_attention(g, q, k, v, opts));
+    lab_tensor *y = join(g, cache ? attend_cached(g, cache, q, k, v, opts) : lab_attention(g, q, k, v, opts));
     return y ? lab_linear_apply(g, &x->out, y) : NULL;
 }
