@@ -265,8 +265,8 @@ LAB_API LAB_CHECKED lab_status lab_mha_init(lab_mha *x, const lab_mha_config *co
  * @param input   [..., T, width]: queries; 2 to 7 axes
  * @param memory  [..., S, memory_width]: keys and values (cross-attention); NULL: input itself
  * @param cache   NULL, or on an inference graph the layer's keys and values so far: the input's are appended, its
- *                positions start at the cache's length, and it attends to all of them as lab_attention_cached does. With
- *                a memory: LAB_ERR_UNSUPPORTED. Where the graph fails, the cache is as it was.
+ *                positions start at the cache's length, and it attends to all of them as lab_attention_cached does.
+ * With a memory: LAB_ERR_UNSUPPORTED. Where the graph fails, the cache is as it was.
  * @param opts    of the attention inside, as for lab_attention; NULL: plain
  * @return [..., T, width], owned by g; NULL if the graph has failed
  */
