@@ -133,7 +133,11 @@ ALWAYS_INLINE vec FN(exp_of_near)(vec x)
     return FN(join_exp)(e);
 #else
     vec factor = FN(power_factor)(e.power);
+#ifdef LEVEL_ROUNDS_TWICE
+    return (1 + e.rest) * factor; /* rest * factor need not be a normal number */
+#else
     return FN(vec_fma)(e.rest, factor, factor);
+#endif
 #endif
 }
 

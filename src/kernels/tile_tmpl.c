@@ -10,16 +10,17 @@
  * Blocks go along the rows of C: down its columns, which are often a power of two apart, a cache keeps few lines.
  */
 
-/* TILE_ROWS x TILE_VECTORS accumulators, TILE_VECTORS of B and one of A: of 32 registers, or of 16. */
+/* TILE_ROWS x TILE_VECTORS accumulators, TILE_VECTORS of B and one of A: of 32 registers, or of 16. Blocks are narrow,
+ * so that fused attention's panels, which are as wide, have little to leave out at the diagonal. */
 #if VECTOR_BYTES == 64 || defined(__aarch64__)
-enum { TILE_ROWS = 6, TILE_VECTORS = 4 };
+enum { TILE_ROWS = 12, TILE_VECTORS = 2 };
 #else
 enum { TILE_ROWS = 6, TILE_VECTORS = 2 };
 #endif
 
 /* Of few rows, blocks are wider: a sum takes 4 cycles to be ready for its next step, so that of two multiplications a
  * cycle 8 sums are the least. One row alone is 4 times as wide, and then as fast as B comes out of its cache. */
-enum { TILE_MOST = 4 * TILE_VECTORS };
+enum { TILE_FEW = 6, TILE_MOST = 4 * TILE_VECTORS };
 
 /* The steps that a block's upper half ends with before the lower half does: its stores go out between multiplications.
  * All stores of a block at its end cost 20 cycles, so cut they cost 6 (Zen 3). */
@@ -151,8 +152,6 @@ ALWAYS_INLINE void FN(tile_whole)(int64_t m, int64_t n, int64_t depth, FN(stride
 ALWAYS_INLINE int64_t FN(tile_some)(int rows, int vectors, int64_t n, int64_t depth, FN(strided) a, FN(rows) * b,
                                     FN(result) * c)
 {
-    if (vectors == 0)
-        return n;
     int64_t blocks = n / (vectors * LANES), columns = blocks * vectors * LANES;
     FN(tile_along)(rows, vectors, 0, blocks, depth, a, *b, *c);
     b->at += columns;
@@ -160,15 +159,14 @@ ALWAYS_INLINE int64_t FN(tile_some)(int rows, int vectors, int64_t n, int64_t de
     return n - columns;
 }
 
-/* All columns of a few rows: in blocks of so many vectors, of half as many, and so on. */
+/* All columns of a few rows: in blocks of so many vectors, then in usual ones, then vector by vector. */
 ALWAYS_INLINE void FN(tile_few)(int rows, int vectors, int64_t n, int64_t depth, FN(strided) a, FN(rows) b,
                                 FN(result) c)
 {
-    n = FN(tile_some)(rows, vectors, n, depth, a, &b, &c);
-    n = FN(tile_some)(rows, vectors / 2, n, depth, a, &b, &c);
-    n = FN(tile_some)(rows, vectors / 4, n, depth, a, &b, &c);
-    n = FN(tile_some)(rows, vectors / 8, n, depth, a, &b, &c);
-    n = FN(tile_some)(rows, vectors / 16, n, depth, a, &b, &c);
+    if (vectors > TILE_VECTORS)
+        n = FN(tile_some)(rows, vectors, n, depth, a, &b, &c);
+    n = FN(tile_some)(rows, TILE_VECTORS, n, depth, a, &b, &c);
+    n = FN(tile_some)(rows, 1, n, depth, a, &b, &c);
     if (n > 0)
         FN(tile_block)(rows, 1, n, depth, a, b, c);
 }
@@ -176,6 +174,9 @@ ALWAYS_INLINE void FN(tile_few)(int rows, int vectors, int64_t n, int64_t depth,
 static void FN(tile_rest)(int64_t m, int64_t n, int64_t depth, FN(strided) a, FN(rows) b, FN(result) c)
 {
     switch (m) {
+    case 6:
+        FN(tile_few)(6, TILE_VECTORS, n, depth, a, b, c);
+        break;
     case 5:
         FN(tile_few)(5, TILE_VECTORS, n, depth, a, b, c);
         break;
@@ -202,10 +203,18 @@ static void FN(tile)(int64_t m, int64_t n, int64_t k, const void *a, int64_t a_r
     FN(strided) left = {a, a_row, a_column};
     FN(rows) right = {b, b_row};
     FN(result) result = {c, c_row, add};
-    const int64_t rest = m % TILE_ROWS, whole = m - rest;
-    if (whole > 0)
-        FN(tile_whole)(whole, n, k, left, right, result);
-    left.at += whole * left.row;
-    result.at += whole * result.row;
-    FN(tile_rest)(rest, n, k, left, right, result);
+    int64_t rest = m % TILE_ROWS;
+    if (rest > 0 && rest < TILE_FEW && m > TILE_ROWS)
+        rest += TILE_ROWS;
+    FN(tile_whole)(m - rest, n, k, left, right, result);
+    left.at += (m - rest) * left.row;
+    result.at += (m - rest) * result.row;
+    /* What is left goes in blocks that are about as high as one another: a low one leaves its multipliers waiting. */
+    for (int64_t blocks = (rest + TILE_FEW - 1) / TILE_FEW; blocks > 0; blocks--) {
+        const int64_t rows = (rest + blocks - 1) / blocks;
+        FN(tile_rest)(rows, n, k, left, right, result);
+        left.at += rows * left.row;
+        result.at += rows * result.row;
+        rest -= rows;
+    }
 }

@@ -83,6 +83,8 @@ static inline vec_f64 vec_sqrt_f64(vec_f64 x)
 #endif
 
 /* The baseline may have no fused multiply-add; this level's results do not ask for one. */
+#define LEVEL_ROUNDS_TWICE 1
+
 static inline vec_f32 vec_fma_f32(vec_f32 a, vec_f32 b, vec_f32 c)
 {
     return a * b + c;
