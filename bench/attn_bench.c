@@ -23,7 +23,7 @@ typedef struct choices {
 
 static const char *const dtype_words[] = {"f32", "f64", NULL};
 static const char *const causal_words[] = {"none", "causal", NULL};
-static const char *const pass_words[] = {"forward", "backward", "decode", NULL};
+static const char *const pass_words[] = {"forward", "backward", "decode", "cached", NULL};
 static const char *const impl_words[] = {"composed", "fused", NULL};
 static const lab_path impls[] = {LAB_PATH_COMPOSED, LAB_PATH_FUSED};
 static const char *const plot_endings[] = {".svg", ".png", NULL};
@@ -74,8 +74,9 @@ static const bench_option options[] = {
     {"--causal", "LIST", "none, causal (default both)", &chosen.causal, true, 0, 0, causal_words, NULL, NULL},
     {"--window", "LIST", "how many keys before its own a query sees; not causal: and behind (default all)",
      &chosen.window, true, 0, 1 << 24, NULL, NULL, NULL},
-    {"--pass", "LIST", "forward, backward, decode: one query over all keys (default forward,backward)", &chosen.pass,
-     true, 0, 0, pass_words, NULL, NULL},
+    {"--pass", "LIST",
+     "forward, backward; decode: one query over all keys; cached: the same from a cache\n(default forward,backward)",
+     &chosen.pass, true, 0, 0, pass_words, NULL, NULL},
     {"--impl", "LIST", "composed, fused (default fused,composed)", &chosen.impl, true, 0, 0, impl_words, NULL, NULL},
     {"--threads", "LIST", "threads (default 1)", &chosen.threads, true, 1, 256, NULL, NULL, NULL},
     {"--and", "", "more rows, in the same rounds: those of the options behind it", NULL, false, 0, 0, NULL, NULL, NULL},
@@ -186,19 +187,18 @@ static choices filled(const choices *otherwise)
 static void add_chosen(attn_table *table)
 {
     choices whole = filled(&defaults), decode = filled(&decode_defaults);
-    bool decodes = false;
-    bench_list passes = {0};
-    for (int i = 0; i < whole.pass.count; i++)
-        if (whole.pass.values[i] == PASS_DECODE)
-            decodes = true;
-        else
-            passes.values[passes.count++] = whole.pass.values[i];
-    whole.pass = passes;
-    decode.pass = decode_defaults.pass;
+    bench_list passes[2] = {{0}, {0}};
+    for (int i = 0; i < whole.pass.count; i++) {
+        const attn_row row = {.pass = (attn_pass)whole.pass.values[i]};
+        bench_list *list = &passes[attn_decodes(&row)];
+        list->values[list->count++] = row.pass;
+    }
+    whole.pass = passes[0];
+    decode.pass = passes[1];
     decode.causal = decode_defaults.causal;
-    if (passes.count)
+    if (whole.pass.count)
         add_rows(table, &whole);
-    if (decodes)
+    if (decode.pass.count)
         add_rows(table, &decode);
 }
 

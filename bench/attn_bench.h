@@ -5,8 +5,9 @@
 #include "bench.h"
 #include "llmlab.h"
 
-/* Decoding is the forward pass of one query, the last one, over all keys. */
-typedef enum attn_pass { PASS_FORWARD, PASS_BACKWARD, PASS_DECODE } attn_pass;
+/* Decoding is the forward pass of one query, the last one, over all keys; from a cache, a key and a value are appended
+ * to it before. */
+typedef enum attn_pass { PASS_FORWARD, PASS_BACKWARD, PASS_DECODE, PASS_CACHED } attn_pass;
 
 enum { NO_WINDOW = -1 };
 
@@ -36,6 +37,11 @@ typedef struct attn_table {
     bench_anchors anchors;
     bench_quality quality;
 } attn_table;
+
+static inline bool attn_decodes(const attn_row *row)
+{
+    return row->pass == PASS_DECODE || row->pass == PASS_CACHED;
+}
 
 const char *attn_impl_name(lab_path impl);
 const char *attn_pass_name(const attn_row *row);

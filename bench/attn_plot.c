@@ -20,7 +20,7 @@ typedef struct varying {
 /* Whether a row is in the picture. */
 static bool drawn(const attn_row *row)
 {
-    return !row->skipped[0] && row->pass != PASS_DECODE;
+    return !row->skipped[0] && !attn_decodes(row);
 }
 
 static bool same_panel(const attn_row *a, const attn_row *b)

@@ -13,9 +13,9 @@ void attn_describe(char *text, size_t size, const attn_row *row, bool with_impl)
     if (row->threads > 1)
         snprintf(threads, sizeof threads, ", %d threads", row->threads);
     snprintf(text, size, "%s%s (%s%s%s, %lld head%s%s, batch %lld%s%s)", attn_pass_name(row),
-             row->pass == PASS_DECODE ? ""
-             : row->causal            ? ", causal"
-                                      : ", full",
+             attn_decodes(row) ? ""
+             : row->causal     ? ", causal"
+                               : ", full",
              with_impl ? attn_impl_name(row->impl) : "", with_impl ? ", " : "", lab_dtype_name(row->dtype),
              (long long)row->heads, row->heads == 1 ? "" : "s", keys, (long long)row->batch, window, threads);
 }
@@ -23,7 +23,7 @@ void attn_describe(char *text, size_t size, const attn_row *row, bool with_impl)
 /* How many characters a cell is wide. */
 static int width_of(const attn_row *row)
 {
-    return row->pass == PASS_DECODE ? 21 : 12;
+    return attn_decodes(row) ? 21 : 12;
 }
 
 static void print_cell(FILE *out, const attn_row *row)
@@ -34,7 +34,7 @@ static void print_cell(FILE *out, const attn_row *row)
     }
     double ms = 1e3 * row->time.min;
     int digits = ms < 1 ? 3 : ms < 10 ? 2 : ms < 100 ? 1 : 0;
-    if (row->pass == PASS_DECODE)
+    if (attn_decodes(row))
         fprintf(out, "  %6.*f %5.1f GB/s %2.0f %%", digits, ms, row->gbs, 100 * row->read_share);
     else
         fprintf(out, "  %7.*f %2.0f %%", digits, ms, 100 * row->share);
@@ -67,7 +67,7 @@ static void print_block(FILE *out, const attn_table *table, const attn_row *firs
 static bool any_decodes(const attn_table *table)
 {
     for (int i = 0; i < table->n; i++)
-        if (table->rows[i].pass == PASS_DECODE)
+        if (attn_decodes(&table->rows[i]))
             return true;
     return false;
 }
@@ -102,7 +102,7 @@ void attn_print(FILE *out, const attn_table *table)
 
 static json_int_t queries(const attn_row *row)
 {
-    return row->pass == PASS_DECODE ? 1 : (json_int_t)row->t;
+    return attn_decodes(row) ? 1 : (json_int_t)row->t;
 }
 
 /* The number, or null where the row has none. */
@@ -113,7 +113,7 @@ static json_t *number_if(bool there, double value)
 
 static json_t *row_json(const attn_row *row)
 {
-    const bool decodes = row->pass == PASS_DECODE;
+    const bool decodes = attn_decodes(row);
     return json_pack(
         "{s:s, s:s, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
         "s:I}",
@@ -154,7 +154,7 @@ bool attn_write_csv(const char *path, const attn_table *table)
         char window[24] = "", read[64] = ",";
         if (row->window != NO_WINDOW)
             snprintf(window, sizeof window, "%lld", (long long)row->window);
-        if (row->pass == PASS_DECODE)
+        if (attn_decodes(row))
             snprintf(read, sizeof read, "%.6g,%.6g", row->gbs, row->read_share);
         fprintf(file, "%s,%s,%s,%s,%lld,%lld,%lld,%lld,%lld,%lld,%s,%d,%.9g,%.9g,%.6g,%.6g,%.6g,%s,%zu\n",
                 attn_impl_name(row->impl), lab_dtype_name(row->dtype), row->causal ? "true" : "false",

@@ -3,7 +3,8 @@
  * Forward is timed on an inference graph, whose memory goes back by mark and release. Backward is lab_grad of q, k and
  * v with a fixed seed, alone: its forward runs on the same recording graph before the clock starts. Rows of one size
  * share a graph, so that memory is warm; a sample during which the graph grew is thrown away and taken again. Decoding
- * takes other keys and values in every call, as the layers of a model do: so they come from memory, not from a cache.
+ * takes other keys and values in every call, as the layers of a model do: so they come from memory, not from the
+ * processor's cache.
  */
 #include "attn_bench.h"
 
@@ -22,6 +23,8 @@ static struct {
     void *operands[BENCH_TYPES][OPERANDS];
     lab_graph *graph;
     const attn_row *graph_of; /* a row of the same sizes */
+    lab_kv_cache *caches[MAX_SETS];
+    const attn_row *caches_of; /* likewise */
 } shared;
 
 const char *attn_impl_name(lab_path impl)
@@ -31,7 +34,7 @@ const char *attn_impl_name(lab_path impl)
 
 const char *attn_pass_name(const attn_row *row)
 {
-    static const char *const names[] = {"forward", "backward", "decode"};
+    static const char *const names[] = {"forward", "backward", "decode", "cached"};
     return names[row->pass];
 }
 
@@ -48,7 +51,7 @@ bool attn_same_block(const attn_row *a, const attn_row *b)
 
 static int64_t queries(const attn_row *row)
 {
-    return row->pass == PASS_DECODE ? 1 : row->t;
+    return attn_decodes(row) ? 1 : row->t;
 }
 
 static int64_t operand_numel(const attn_row *row, int operand)
@@ -60,7 +63,7 @@ static int64_t operand_numel(const attn_row *row, int operand)
 static int64_t sets_of(const attn_row *row)
 {
     const int64_t bytes = operand_numel(row, K) * (int64_t)lab_dtype_size(row->dtype);
-    const int64_t sets = row->pass == PASS_DECODE ? (SETS_BYTES + bytes - 1) / bytes : 1;
+    const int64_t sets = attn_decodes(row) ? (SETS_BYTES + bytes - 1) / bytes : 1;
     return sets < MAX_SETS ? sets : MAX_SETS;
 }
 
@@ -72,7 +75,7 @@ static double bytes_needed(const attn_row *row)
     double scores = (double)row->batch * (double)row->heads * (double)queries(row) * (double)row->t;
     double arrays = row->impl == LAB_PATH_FUSED ? 0 : row->pass == PASS_BACKWARD ? 9 : row->causal ? 6 : 4;
     double operand = (double)row->batch * (double)row->heads * (double)row->t * (double)row->d;
-    double sets = row->pass == PASS_DECODE ? 2 * (double)SETS_BYTES : 0;
+    double sets = attn_decodes(row) ? 4 * (double)SETS_BYTES : 0;
     return (double)lab_dtype_size(row->dtype) * (arrays * scores + 12 * operand) + sets;
 }
 
@@ -125,6 +128,8 @@ void attn_release(void)
         for (int i = 0; i < OPERANDS; i++)
             free(shared.operands[dtype][i]);
     lab_graph_destroy(&shared.graph);
+    for (int i = 0; i < MAX_SETS; i++)
+        lab_kv_cache_destroy(&shared.caches[i]);
     memset(&shared, 0, sizeof shared);
 }
 
@@ -135,6 +140,7 @@ typedef struct operands {
     lab_tensor *q, *seed;
     int64_t sets;
     lab_tensor *k[MAX_SETS], *v[MAX_SETS];
+    lab_tensor *next[2]; /* a key and a value for each head: what a cache grows by */
 } operands;
 
 /* The tensor in set number `set` of a row's operand. */
@@ -145,6 +151,13 @@ static lab_status wrap(const attn_row *row, int operand, int64_t set, lab_tensor
     char *memory = shared.operands[row->dtype][operand];
     memory += set * operand_numel(row, operand) * (int64_t)lab_dtype_size(row->dtype);
     return lab_tensor_wrap(out, row->dtype, 4, shape, NULL, memory, NULL, NULL);
+}
+
+/* The first key, or value, of each head. */
+static lab_status wrap_next(const attn_row *row, int operand, lab_tensor **out)
+{
+    int64_t shape[4] = {row->batch, row->kv_heads, 1, row->d};
+    return lab_tensor_wrap(out, row->dtype, 4, shape, NULL, shared.operands[row->dtype][operand], NULL, NULL);
 }
 
 static lab_status make_operands(const attn_row *row, operands *x)
@@ -158,6 +171,10 @@ static lab_status make_operands(const attn_row *row, operands *x)
         if (status == LAB_OK)
             status = wrap(row, V, i, &x->v[i]);
     }
+    if (status == LAB_OK)
+        status = wrap_next(row, K, &x->next[0]);
+    if (status == LAB_OK)
+        status = wrap_next(row, V, &x->next[1]);
     return status;
 }
 
@@ -169,17 +186,53 @@ static void release_operands(operands *x)
         lab_tensor_destroy(&x->k[i]);
         lab_tensor_destroy(&x->v[i]);
     }
+    lab_tensor_destroy(&x->next[0]);
+    lab_tensor_destroy(&x->next[1]);
+}
+
+/* Caches that hold the sets of keys and values, from the last sample or new ones. */
+static lab_status open_caches(lab_graph *g, const attn_row *row, const operands *x)
+{
+    const attn_row *of = shared.caches_of;
+    if (row->pass != PASS_CACHED || (of && of->dtype == row->dtype && of->batch == row->batch && of->t == row->t &&
+                                     of->kv_heads == row->kv_heads && of->d == row->d))
+        return LAB_OK;
+    shared.caches_of = NULL;
+    for (int i = 0; i < MAX_SETS; i++)
+        lab_kv_cache_destroy(&shared.caches[i]);
+    for (int64_t i = 0; i < x->sets; i++) {
+        lab_status status =
+            lab_kv_cache_create(&shared.caches[i], row->dtype, row->batch, row->kv_heads, row->t, row->d, row->d);
+        if (status != LAB_OK)
+            return status;
+        if (lab_kv_cache_append(g, shared.caches[i], x->k[i], x->v[i], NULL) != LAB_OK)
+            return lab_graph_status(g);
+    }
+    shared.caches_of = row;
+    return LAB_OK;
+}
+
+/* A step of generation: the last row of every batch is taken away, so that one can be appended. */
+static lab_tensor *attend_cached(lab_graph *g, lab_kv_cache *cache, const attn_row *row, const operands *x,
+                                 const lab_attention_opts *opts)
+{
+    for (int64_t i = 0; i < row->batch; i++)
+        if (lab_kv_cache_truncate(cache, i, row->t - 1) != LAB_OK)
+            return NULL;
+    if (lab_kv_cache_append(g, cache, x->next[0], x->next[1], NULL) != LAB_OK)
+        return NULL;
+    return lab_attention_cached(g, x->q, cache, opts);
 }
 
 static lab_tensor *attend(lab_graph *g, attn_row *row, const operands *x)
 {
     lab_attention_opts opts = {.path = row->impl};
-    opts.causal = !row->causal               ? LAB_CAUSAL_NONE
-                  : row->pass == PASS_DECODE ? LAB_CAUSAL_BOTTOM_RIGHT
-                                             : LAB_CAUSAL_TOP_LEFT;
+    opts.causal = !row->causal ? LAB_CAUSAL_NONE : attn_decodes(row) ? LAB_CAUSAL_BOTTOM_RIGHT : LAB_CAUSAL_TOP_LEFT;
     if (row->window != NO_WINDOW)
         opts.window = (lab_window){.limited = true, .left = row->window, .right = row->causal ? 0 : row->window};
     const int64_t set = row->turn++ % x->sets;
+    if (row->pass == PASS_CACHED)
+        return attend_cached(g, shared.caches[set], row, x, &opts);
     return lab_attention(g, x->q, x->k[set], x->v[set], &opts);
 }
 
@@ -266,6 +319,8 @@ double attn_sample(void *context)
     lab_status status = make_operands(row, &x);
     if (status == LAB_OK)
         status = lab_set_threads(row->threads);
+    if (status == LAB_OK)
+        status = open_caches(g, row, &x);
     double seconds = -1;
     if (status != LAB_OK) {
         snprintf(row->skipped, sizeof row->skipped, "%s", lab_last_message());
@@ -290,7 +345,7 @@ static double pairs_of(const attn_row *row)
     const int64_t t = row->t;
     const int64_t left = row->window == NO_WINDOW ? t : row->window, right = row->causal ? 0 : left;
     double pairs = 0;
-    for (int64_t i = row->pass == PASS_DECODE ? t - 1 : 0; i < t; i++)
+    for (int64_t i = attn_decodes(row) ? t - 1 : 0; i < t; i++)
         pairs += 1 + (double)(i < left ? i : left) + (double)(t - 1 - i < right ? t - 1 - i : right);
     return pairs;
 }
@@ -324,7 +379,7 @@ void attn_finish(attn_table *table)
         double most_read = table->anchors.read_gbs * row->threads;
         row->gflops = 1e-9 * useful_flops(row) / row->time.min;
         row->share = peak > 0 ? row->gflops / peak : 0;
-        row->gbs = row->pass == PASS_DECODE ? 1e-9 * bytes_read(row) / row->time.min : 0;
+        row->gbs = attn_decodes(row) ? 1e-9 * bytes_read(row) / row->time.min : 0;
         row->read_share = most_read > 0 ? row->gbs / most_read : 0;
     }
 }

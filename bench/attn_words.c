@@ -41,7 +41,7 @@ static const attn_row *choose_like(const attn_table *table)
     const attn_row *best = NULL;
     for (int i = 0; i < table->n; i++) {
         const attn_row *row = &table->rows[i];
-        if (!row->skipped[0] && row->pass != PASS_DECODE &&
+        if (!row->skipped[0] && !attn_decodes(row) &&
             (!best || (same_kind(row, *best) && distance(row) < distance(best))))
             best = row;
     }

@@ -89,7 +89,7 @@ timed=(
     --and "${fused[@]}" --heads 1 --t 8192 --causal none --threads 1,2
     --and "${fused[@]}" --heads 32 --kv-heads 0,4 --t 1024 --causal none
     --and "${fused[@]}" --heads 8 --t 8192 --pass forward --causal causal --window 255
-    --and --impl fused --pass decode
+    --and --impl fused --pass decode,cached
 )
 run timed "${timed[@]}" "${rounds[@]}"
 LAB_KERNELS=avx2 run avx2 "${one_size[@]}" --pass forward --rounds 15
@@ -235,6 +235,8 @@ awk -F, -v tile32="$(anchor timed tile_gflops 1)" -v tile64="$(anchor timed tile
         line("decoding, 32 heads, Tk = 4096, of the read bandwidth", k in ms ? 100 * of_read[k] : "", 1, "%", ">=", 80)
         k = "timed " key("f32", "true", "decode", 32, 4, 64, 4096, 1)
         line("decoding, 32 heads over 4 of keys", k in ms ? 100 * of_read[k] : "", 1, "%", ">=", 0)
+        k = "timed " key("f32", "true", "cached", 32, 32, 64, 4096, 1)
+        line("decoding from a cache, 32 heads, one key appended", k in ms ? 100 * of_read[k] : "", 1, "%", ">=", 0)
         if (long) {
             # Two numbers a row are saved for backward.
             k = "long " key("f32", "true", "backward", 8, 8, 64, 32768, 2)

@@ -127,7 +127,7 @@ static bool is_causal(const json_t *row)
 
 static bool is_decode(const json_t *row)
 {
-    return strcmp(text(row, "pass"), "decode") == 0;
+    return strcmp(text(row, "pass"), "decode") == 0 || strcmp(text(row, "pass"), "cached") == 0;
 }
 
 static bool has_impl(const json_t *row, const char *name)
@@ -265,9 +265,11 @@ static void attn_bench_says_from_which_t_on_fused_is_faster(void **state)
 static void attn_bench_decodes_with_one_query(void **state)
 {
     (void)state;
-    json_t *document = run_json("--pass decode --d 8 --t 100 --heads 4 --kv-heads 0,2 --dtype f32,f64 --rounds 2", 8);
-    assert_int_equal(count_rows(document, "tq", 1), 8);
-    assert_int_equal(count_rows(document, "kv_heads", 2), 4);
+    json_t *document = run_json("--pass decode,cached --d 8 --t 100 --heads 4 --kv-heads 0,2 --dtype f32,f64 --batch 2 "
+                                "--rounds 2",
+                                16);
+    assert_int_equal(count_rows(document, "tq", 1), 16);
+    assert_int_equal(count_rows(document, "kv_heads", 2), 8);
     json_decref(document);
     document = run_json("--pass decode --impl fused --rounds 0", 2);
     assert_int_equal(count_rows(document, "heads", 32), 2);
@@ -390,7 +392,7 @@ static void bad_options_are_named_and_exit_2(void **state)
         {"--and=3", "--and: it takes no value"},
         {"--dtype f16", "--dtype: 'f16' is none of f32, f64"},
         {"--causal yes", "--causal: 'yes' is none of none, causal"},
-        {"--pass both", "--pass: 'both' is none of forward, backward, decode"},
+        {"--pass both", "--pass: 'both' is none of forward, backward, decode, cached"},
         {"--impl magic", "--impl: 'magic' is none of composed, fused"},
         {"--json", "--json: its value is missing"},
         {"--json --csv x", "--json: its value is missing"},
