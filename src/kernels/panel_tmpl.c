@@ -8,7 +8,7 @@
  * The sum over keys goes in four lanes, key j to lane j mod 4; each piece of a row begins at a multiple of 4.
  */
 
-enum { PANEL = TILE_VECTORS * LANES, SUM_LANES = 4 };
+enum { PANEL = TILE_VECTORS * LANES, SUM_LANES = EXP_SEVERAL };
 
 /* ---- Turning ------------------------------------------------------------------------------------------------------- */
 
@@ -207,12 +207,16 @@ ALWAYS_INLINE void FN(exp_rows)(int64_t from, int64_t end, real *s, int64_t stri
                                 vec sum[SUM_LANES])
 {
     int64_t j = from;
-    for (; near && j + SUM_LANES <= end; j += SUM_LANES)
+    for (; near && j + SUM_LANES <= end; j += SUM_LANES) {
+        vec e[SUM_LANES];
+        for (int k = 0; k < SUM_LANES; k++)
+            e[k] = FN(load)(s + (j + k) * stride) - shift;
+        FN(exp_of_several)(SUM_LANES, e);
         for (int k = 0; k < SUM_LANES; k++) {
-            vec e = FN(exp_of_near)(FN(load)(s + (j + k) * stride) - shift);
-            FN(store)(s + (j + k) * stride, e);
-            sum[k] += e;
+            FN(store)(s + (j + k) * stride, e[k]);
+            sum[k] += e[k];
         }
+    }
     for (; j < end; j++) {
         vec e = FN(exp_below)(FN(load)(s + j * stride) - shift);
         FN(store)(s + j * stride, e);
