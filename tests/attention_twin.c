@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { D_SCALE = 5, D_BIAS, D_SINK, D_SLOPES };
 const char *const twin_names[TWIN_RESULTS] = {"out", "lse", "dq", "dk", "dv", "dscale", "dbias", "dsink", "dslopes"};
 
 /* ---- Views ----------------------------------------------------------------------------------------------------------- */
@@ -39,7 +40,8 @@ static void exchange(int64_t *a, int64_t *b)
     *b = kept;
 }
 
-/* Queries are repeated by heads, keys by rows and values by both. */
+/* Heads and batches are repeated. (Keys or values that are all the same in a head leave nothing of gradients but
+ * rounding.) */
 static void leaf_shape(const twin_case *t, int which, int rank, int64_t *shape)
 {
     switch (t->views[which]) {
@@ -50,10 +52,9 @@ static void leaf_shape(const twin_case *t, int which, int rank, int64_t *shape)
         exchange(&shape[rank - 2], &shape[rank - 3]);
         break;
     case OPERAND_REPEATED:
-        if (which != 1)
-            shape[rank + head_axis(t)] = 1;
-        if (which != 0)
-            shape[rank + row_axis(t)] = 1;
+        shape[rank + head_axis(t)] = 1;
+        for (int i = 0; i < rank - 3; i++)
+            shape[i] = 1;
         break;
     case OPERAND_CUT:
         shape[rank + row_axis(t)] = 2 * shape[rank + row_axis(t)] + 1;
@@ -205,6 +206,17 @@ static void draw_options(twin_case *t, uint64_t *state)
         t->views[i] = draw(state) & 1 ? OPERAND_PLAIN : (operand_view)draw_size(state, 0, OPERAND_VIEWS - 1);
 }
 
+/* One query for each head, with the options that decoding has. */
+static void make_one_query(twin_case *t)
+{
+    lab_attention_opts *o = &t->c.opts;
+    lab_tensor_destroy(&o->mask);
+    lab_tensor_destroy(&o->bias);
+    lab_tensor_destroy(&o->alibi_slopes);
+    o->softcap = o->dropout = 0;
+    t->no_stats = true;
+}
+
 void twin_draw(twin_case *t, uint64_t *state)
 {
     *t = (twin_case){.c = {.dtype = LAB_F64, .batch_rank = (int)draw_size(state, 0, 2)}};
@@ -220,9 +232,12 @@ void twin_draw(twin_case *t, uint64_t *state)
     int64_t pairs = 100000 / (c->heads * (batch ? batch : 1)) * 12 / (wide + 12);
     if (draw(state) & 3)
         pairs = pairs < 2000 ? pairs : 2000;
-    c->tq = draw_rows(state, pairs / 2 < 260 ? pairs / 2 : 260, false);
+    const bool one = draw_size(state, 0, 9) == 0;
+    c->tq = one ? 1 : draw_rows(state, pairs / 2 < 260 ? pairs / 2 : 260, false);
     c->tk = draw_rows(state, pairs / (c->tq ? c->tq : 1), true);
     draw_options(t, state);
+    if (one)
+        make_one_query(t);
     twin_make(t, state);
 }
 
@@ -309,7 +324,7 @@ twin_run twin_attend(const twin_case *t, lab_path path, bool with_gradients)
         operands[i] = twin_operand(r.g, t, i);
     o.path = path;
     o.lse = &lse;
-    o.stats = r.stats;
+    o.stats = t->no_stats ? NULL : r.stats;
     lab_tensor *out = t->cu_q ? lab_attention_packed(r.g, operands[0], operands[1], operands[2], t->cu_q, t->cu_k, &o)
                               : lab_attention(r.g, operands[0], operands[1], operands[2], &o);
     expect_healthy(r.g);
@@ -399,9 +414,19 @@ double twin_largest_gradient(const twin_run *r)
     return largest;
 }
 
-double twin_measure(const twin_run *want, int i)
+double twin_measure(const twin_case *t, const twin_run *want, int i)
 {
-    const double nothing = want->results[0] && lab_tensor_dtype(want->results[0]) == LAB_F64 ? 1e-13 : 1e-5;
-    const double own = twin_largest(want->results[i]), all = twin_largest_gradient(want);
-    return i >= 2 && own <= nothing * all ? all : own;
+    const double nothing = t->c.dtype == LAB_F64 ? 1e-13 : 1e-5, all = twin_largest_gradient(want);
+    const double own = twin_largest(want->results[i]), rows = (double)t->c.tq, keys = (double)t->c.tk;
+    switch (i) {
+    case D_SCALE:
+    case D_SINK:
+        return fmax(own, 0.01 * fmax(rows, 1) * all);
+    case D_SLOPES:
+        return fmax(own, 0.01 * fmax(rows + keys, 1) * all);
+    case D_BIAS:
+        return own <= nothing * all ? all : fmax(own, 0.001 * all);
+    default:
+        return i >= 2 && own <= nothing * all ? all : own;
+    }
 }

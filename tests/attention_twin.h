@@ -14,7 +14,7 @@ typedef enum operand_view {
     OPERAND_STRIDED,  /* the leaf itself: columns far apart, gaps between them */
     OPERAND_TURNED,   /* the last two axes exchanged */
     OPERAND_BY_TIME,  /* heads beside each other in each row: [..., T, H, d] */
-    OPERAND_REPEATED, /* one row of keys, or one head, again and again: stride 0 */
+    OPERAND_REPEATED, /* one head of one batch again and again: stride 0 */
     OPERAND_CUT,      /* every second row of a longer one, from the second on */
     OPERAND_VIEWS
 } operand_view;
@@ -29,6 +29,7 @@ typedef struct twin_case {
     attention_case c; /* c.q, c.k, c.v are the leaves below the views */
     operand_view views[3];
     result_view result;
+    bool no_stats;                     /* as one query alone, which goes a way of its own, must have it */
     bool out_wanted, lse_wanted;       /* the loss is of the result, of lse, or of both */
     lab_tensor *weights, *lse_weights; /* of the loss */
     lab_tensor *cu_q, *cu_k;           /* packed: batch_rank is 0, tq and tk are totals; else NULL */
@@ -66,7 +67,9 @@ double twin_largest_gradient(const twin_run *r);
 double twin_difference(const lab_tensor *got, const lab_tensor *want, int64_t *where);
 
 /* What a difference in result `i` is measured by: its largest entry in `want`; the largest of all gradients where that
- * gradient is nothing but rounding, as for a row with a single key. */
-double twin_measure(const twin_run *want, int i);
+ * gradient is nothing but rounding, as for a row with a single key. Gradients of scale, sink and slopes, and of a bias
+ * that is stretched, are sums over many rows and keys, which cancel; a slope's has distances in it. They are measured
+ * by no less than a small share of what they are sums of. */
+double twin_measure(const twin_case *t, const twin_run *want, int i);
 
 #endif

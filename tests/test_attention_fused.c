@@ -54,7 +54,7 @@ static void compare_paths(const twin_case *t, int64_t number, bool with_gradient
         if (!got && !want)
             continue;
         int64_t where;
-        const double error = twin_difference(got, want, &where), allowed = 1e-12 * twin_measure(&composed, i);
+        const double error = twin_difference(got, want, &where), allowed = 1e-12 * twin_measure(t, &composed, i);
         if (!(error <= allowed))
             fail_at(t, number, i, got, want, where, error, allowed);
     }
@@ -96,6 +96,32 @@ static void draw_either(twin_case *t, uint64_t *draws, bool packed)
         twin_draw(t, draws);
 }
 
+/* Without queries, keys or batches there is a bias of no elements: what lies behind it in memory stays as it is. */
+static void a_bias_without_elements_is_left_alone(void **state)
+{
+    (void)state;
+    for (int64_t i = 0; i < 3; i++) {
+        uint64_t draws = state_of("no bias", i);
+        twin_case t = {.c = {.dtype = LAB_F64,
+                             .batch_rank = 1,
+                             .batch = {i == 0 ? 0 : 2},
+                             .heads = 2,
+                             .kv_heads = 1,
+                             .tq = i == 1 ? 0 : 3,
+                             .tk = i == 2 ? 0 : 5,
+                             .d = 3,
+                             .dv = 2},
+                       .out_wanted = true,
+                       .lse_wanted = true};
+        t.c.opts.bias = case_bias(&t.c, &draws, 2, 1);
+        t.c.opts.sink = case_per_head(&t.c, &draws, 1);
+        t.c.opts.alibi_slopes = case_per_head(&t.c, &draws, 1);
+        twin_make(&t, &draws);
+        compare_paths(&t, i, true);
+        twin_free(&t);
+    }
+}
+
 /* What others give for rows without keys, forward only. */
 static void rows_without_keys_give_what_is_asked_for(void **state)
 {
@@ -119,7 +145,7 @@ static void rows_without_keys_give_what_is_asked_for(void **state)
     assert_true(empty > 100);
 }
 
-/* Squares of errors relative to what they are measured by, over all cases. */
+/* Errors in units of the last place, each of them counted as 64 at most, over all cases. */
 typedef struct error_sums {
     double fused[TWIN_RESULTS], composed[TWIN_RESULTS];
 } error_sums;
@@ -143,7 +169,7 @@ static void judge_single(const twin_case *t, int64_t number, error_sums *sums)
     twin_run fused = twin_attend(t, LAB_PATH_FUSED, true), composed = twin_attend(t, LAB_PATH_COMPOSED, true);
     twin_run want = twin_attend(&exact, LAB_PATH_COMPOSED, true);
     for (int i = 0; i < TWIN_RESULTS; i++) {
-        const double measure = twin_measure(&want, i);
+        const double measure = twin_measure(t, &want, i);
         if (!want.results[i] || measure == 0)
             continue;
         int64_t where, unused;
@@ -152,8 +178,8 @@ static void judge_single(const twin_case *t, int64_t number, error_sums *sums)
         const double most = fmax(fmax(1024 * unit_of(measure), 16 * others), 8 * unit_of(twin_largest_gradient(&want)));
         const double allowed = i < FIRST_GRADIENT ? few : most;
         const double error = twin_difference(fused.results[i], want.results[i], &where);
-        sums->fused[i] += error / measure * (error / measure);
-        sums->composed[i] += others / measure * (others / measure);
+        sums->fused[i] += fmin(error / unit_of(measure), 64);
+        sums->composed[i] += fmin(others / unit_of(measure), 64);
         if (!(error <= allowed))
             fail_at(t, number, i, fused.results[i], want.results[i], where, error, allowed);
     }
@@ -163,7 +189,6 @@ static void judge_single(const twin_case *t, int64_t number, error_sums *sums)
     twin_free(&exact);
 }
 
-/* Values that are all the same, rows repeated, leave nothing of dq and dk but rounding: not here. */
 static void in_single_precision_it_is_as_exact_as_the_composed_path(void **state)
 {
     (void)state;
@@ -172,19 +197,15 @@ static void in_single_precision_it_is_as_exact_as_the_composed_path(void **state
         uint64_t draws = state_of("single", i);
         twin_case drawn, t;
         draw_either(&drawn, &draws, i % 8 == 0);
-        while (drawn.views[2] == OPERAND_REPEATED) {
-            twin_free(&drawn);
-            draw_either(&drawn, &draws, i % 8 == 0);
-        }
         twin_other_precision(&t, &drawn);
         judge_single(&t, i, &sums);
         twin_free(&t);
         twin_free(&drawn);
     }
     for (int i = 0; i < TWIN_RESULTS && single_mixtures >= 100; i++)
-        if (!(sqrt(sums.fused[i]) <= 4 * sqrt(sums.composed[i])))
+        if (!(sums.fused[i] <= 4 * sums.composed[i]))
             fail_msg("seed %llu: %s: %.2g times the error of the composed path", (unsigned long long)check_seed(),
-                     twin_names[i], sqrt(sums.fused[i] / sums.composed[i]));
+                     twin_names[i], sums.fused[i] / sums.composed[i]);
 }
 
 /* ---- The backward pass over ranges of keys ------------------------------------------------------------------------------ */
@@ -295,6 +316,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_mixture_of_options_agrees_with_the_composed_path),
         cmocka_unit_test(packed_mixtures_agree_with_the_composed_path),
+        cmocka_unit_test(a_bias_without_elements_is_left_alone),
         cmocka_unit_test(rows_without_keys_give_what_is_asked_for),
         cmocka_unit_test(in_single_precision_it_is_as_exact_as_the_composed_path),
         cmocka_unit_test(ranges_of_keys_add_up),

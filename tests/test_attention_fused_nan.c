@@ -132,6 +132,9 @@ static void make_case(twin_case *t, uint64_t *draws, lab_dtype dtype)
     c->opts.softcap = draw_size(draws, 0, 3) ? 0 : 2;
     c->opts.dropout = draw_size(draws, 0, 3) ? 0 : 0.3;
     c->opts.scale = 0.5;
+    t->no_stats = draw(draws) & 1;
+    if (t->no_stats && c->tq == 1) /* one query alone goes a way of its own */
+        c->opts.softcap = c->opts.dropout = 0;
 }
 
 static void add_options(twin_case *t, uint64_t *draws)

@@ -176,6 +176,8 @@ void lab__fused_bias_backward(const lab_vjp_call *call, const fused_problem *p, 
 {
     bias_job job = make_job(call, p);
     char *end = NULL;
+    if (call->in[IN_BIAS]->numel == 0) /* of no queries, keys or batches: an axis of 0 is not one to sum along */
+        return;
     lay_out(&job, &end);
     job.memory = scratch;
     job.memory_each = (size_t)end;
