@@ -1,4 +1,5 @@
-/* fuzz_attention.c - random sets of attention's options and shapes, against the plain loops of reference_attention.c.
+/* fuzz_attention.c - random sets of attention's options and shapes: both paths against the plain loops of
+ * reference_attention.c, and the gradients of one against the other's.
  */
 #include <llmlab.h>
 #include <math.h>
@@ -7,7 +8,7 @@
 #include "../reference_attention.h"
 #include "fuzz.h"
 
-enum { MOST = 9 };
+enum { MOST = 9, LONGEST = 40 };
 
 static lab_tensor *normal(lab_graph *g, lab_dtype dtype, int rank, const int64_t *shape, bytes *b)
 {
@@ -91,14 +92,31 @@ static void compare(const char *what, const lab_tensor *got, const double *expec
     free(values);
 }
 
+/* Gradients of the composed path (given) and of the fused one. */
+static void compare_gradients(lab_graph *g, lab_tensor *const *composed, lab_tensor *const *fused, double tolerance)
+{
+    for (int i = 0; i < 3 && lab_graph_status(g) == LAB_OK; i++) {
+        int64_t n = lab_tensor_numel(composed[i]);
+        double *expected = malloc((size_t)n * sizeof *expected + 1);
+        lab_tensor *wide = lab_cast(g, composed[i], LAB_F64);
+        if (!expected || lab_tensor_read(wide, expected, (size_t)n * sizeof *expected) != LAB_OK)
+            FOUND("gradient %d cannot be read", i);
+        for (int64_t e = 0; e < n; e++)
+            if (!isfinite(expected[e]))
+                FOUND("entry %lld of gradient %d is not finite", (long long)e, i);
+        compare("a gradient", fused[i], expected, tolerance);
+        free(expected);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     bytes b = {data, size};
     lab_dtype dtype = choose(&b, 2) ? LAB_F64 : LAB_F32;
     shapes s = {.batch = 1 + choose(&b, 3),
                 .kv_heads = 1 + choose(&b, 2),
-                .tq = choose(&b, MOST),
-                .tk = choose(&b, MOST),
+                .tq = choose(&b, LONGEST),
+                .tk = choose(&b, LONGEST),
                 .d = 1 + choose(&b, MOST),
                 .dv = choose(&b, MOST)};
     s.heads = s.kv_heads * (1 + choose(&b, 3));
@@ -109,11 +127,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     lab_attention_opts o = {0};
     choose_rules(g, &o, &s, &b);
     choose_terms(g, dtype, &o, &s, &b);
-    lab_tensor *lse, *probs, *xs[] = {q, k, v}, *grads[3];
-    lab_attention_opts asked = o;
+    lab_tensor *lse, *fused_lse, *probs, *xs[] = {q, k, v}, *grads[3], *fused_grads[3];
+    lab_attention_opts asked = o, fused = o;
     asked.lse = &lse;
     asked.probs = &probs;
-    lab_tensor *y = lab_attention(g, q, k, v, &asked);
+    fused.lse = &fused_lse;
+    fused.path = LAB_PATH_FUSED;
+    lab_tensor *y = lab_attention(g, q, k, v, &asked), *fused_y = lab_attention(g, q, k, v, &fused);
     if (lab_graph_status(g) != LAB_OK)
         FOUND("%s", lab_graph_message(g));
     reference r;
@@ -123,15 +143,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     compare("out", y, r.out, tolerance);
     compare("lse", lse, r.lse, tolerance);
     compare("probs", probs, r.probs, tolerance);
+    compare("fused out", fused_y, r.out, tolerance);
+    compare("fused lse", fused_lse, r.lse, tolerance);
     reference_free(&r);
-    lab_grad(g, y, NULL, 3, xs, grads, NULL);
-    for (int i = 0; i < 3 && lab_graph_status(g) == LAB_OK; i++) {
-        lab_tensor *finite = lab_less(g, lab_abs(g, grads[i]), lab_full(g, dtype, 0, NULL, INFINITY));
-        lab_tensor *bad = lab_sum_all(g, lab_cast(g, lab_logical_not(g, finite), LAB_I64));
-        int64_t count = 0;
-        if (lab_tensor_read(bad, &count, sizeof count) != LAB_OK || count)
-            FOUND("%lld entries of gradient %d are not finite", (long long)count, i);
-    }
+    lab_tensor *dy = normal(g, dtype, 4, (int64_t[]){s.batch, s.heads, s.tq, s.dv}, &b);
+    lab_grad(g, y, dy, 3, xs, grads, NULL);
+    lab_grad(g, fused_y, dy, 3, xs, fused_grads, NULL);
+    compare_gradients(g, grads, fused_grads, 10 * tolerance);
     if (lab_graph_status(g) != LAB_OK)
         FOUND("%s", lab_graph_message(g));
     lab_graph_destroy(&g);
