@@ -106,12 +106,19 @@ static const char *values_at(const forward_block *b, int64_t key)
     return lab__at(b->p->in[IN_V], b->p->size, s->v + b->panels[0].head / b->p->group * s->v_head + key * s->v_row);
 }
 
-/* 0 times infinity is NaN: where some pairs are forbidden, the values must be finite to go into a product. */
-static bool values_are_finite(forward_block *b)
+/* 0 times infinity is NaN: values that some query must not see have to be finite to go into a product. Those are the
+ * keys at the limits' edges; or any, where scores of -inf forbid some. */
+static bool values_are_finite(forward_block *b, int64_t key, int64_t n, bool near)
 {
+    const fused_problem *p = b->p;
+    const kernel_limits *limits = &b->memory.scores.limits;
+    const int64_t row = b->sequence.v_row, stop = limits->full_stop;
+    if (near)
+        return p->panel.finite(limits->full_first, p->dv, values_at(b, key), row) &&
+               p->panel.finite(n - stop, p->dv, values_at(b, key + stop), row);
     if (b->values_finite < 0) {
-        const int64_t left = b->sequence.keys - b->key, n = left < b->p->key_tile ? left : b->p->key_tile;
-        b->values_finite = b->p->panel.finite(n, b->p->dv, values_at(b, b->key), b->sequence.v_row);
+        const int64_t left = b->sequence.keys - b->key;
+        b->values_finite = p->panel.finite(left < p->key_tile ? left : p->key_tile, p->dv, values_at(b, b->key), row);
     }
     return b->values_finite;
 }
@@ -149,7 +156,7 @@ static void attend(forward_block *b, int index, int64_t key, int64_t n)
     if (b->job->stats)
         add_stats(b, panel, n);
     const bool near = p->panel.maximum(n, s->scores, s->stride, &s->limits, maxima, m->rescale);
-    const bool selected = (!near || s->limits.first) && !values_are_finite(b);
+    const bool selected = !values_are_finite(b, key, n, near);
     if (selected)
         p->panel.allowed(n, s->scores, s->stride, &s->limits, m->allowed, p->width);
     p->panel.exponentials(n, s->scores, s->stride, &s->limits, maxima, m->rescale, m->sums + index * p->width, near);
