@@ -344,7 +344,7 @@ twin_run twin_attend(const twin_case *t, lab_path path, bool with_gradients)
     for (int i = 0; i < TWIN_LEAVES; i++)
         if (leaves[i])
             xs[n++] = leaves[i];
-    lab_grad(r.g, loss, NULL, n, xs, grads, NULL);
+    lab_grad(r.g, loss, NULL, n, xs, grads, &(lab_grad_opts){.create_graph = t->recorded});
     expect_healthy(r.g);
     for (int i = 0, k = 0; i < TWIN_LEAVES; i++)
         if (leaves[i])

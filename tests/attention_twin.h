@@ -29,6 +29,7 @@ typedef struct twin_case {
     attention_case c; /* c.q, c.k, c.v are the leaves below the views */
     operand_view views[3];
     result_view result;
+    bool recorded;                     /* gradients are asked for with create_graph: the fused op's are its twin's */
     bool no_stats;                     /* as one query alone, which goes a way of its own, must have it */
     bool out_wanted, lse_wanted;       /* the loss is of the result, of lse, or of both */
     lab_tensor *weights, *lse_weights; /* of the loss */

@@ -276,6 +276,20 @@ static void second_derivatives_go_through_a_fused_result(void **state)
     }
 }
 
+/* A derivative that is recorded is the twin's: it must be of the same call. */
+static void recorded_derivatives_are_of_the_same_call(void **state)
+{
+    (void)state;
+    for (int64_t i = 0; i < 120; i++) {
+        uint64_t draws = state_of("recorded", i);
+        twin_case t;
+        draw_either(&t, &draws, i % 3 == 0);
+        t.recorded = true;
+        compare_paths(&t, i, true);
+        twin_free(&t);
+    }
+}
+
 /* d of sum(dq^2): the result itself comes from the kernel, in more than one panel. */
 static lab_tensor *curvature(lab_graph *g, const twin_case *t, lab_path path)
 {
@@ -321,6 +335,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(in_single_precision_it_is_as_exact_as_the_composed_path),
         cmocka_unit_test(ranges_of_keys_add_up),
         cmocka_unit_test(ranges_of_keys_add_up_in_packed_sequences),
+        cmocka_unit_test(recorded_derivatives_are_of_the_same_call),
         cmocka_unit_test(second_derivatives_go_through_a_fused_result),
         cmocka_unit_test(second_derivatives_agree_with_the_composed_path),
     };
