@@ -68,15 +68,18 @@ enum { ARENA_FIRST_CHUNK = 64 << 10 };
 static const size_t arena_largest_step = (size_t)64 << 20;
 
 /* A new chunk of at least `bytes` behind `after` (or as the first): sizes double up to a step, so that a graph of any
- * size needs few of them and none has to guess. */
+ * size needs few of them and none has to guess. A large request leaves room for the small ones that follow it, which
+ * would else take a whole step. */
 static struct arena_chunk *arena_grow(arena *a, struct arena_chunk *after, size_t bytes)
 {
     size_t size = a->held < ARENA_FIRST_CHUNK ? (size_t)ARENA_FIRST_CHUNK : a->held;
     if (size > arena_largest_step)
         size = arena_largest_step;
-    if (size < bytes)
-        size = bytes;
-    size_t total;
+    size_t total, roomy;
+    if (!lab__add_sizes(bytes, bytes / 16, &roomy))
+        return NULL;
+    if (size < roomy)
+        size = roomy;
     if (!lab__add_sizes(size, sizeof(struct arena_chunk), &total))
         return NULL;
     struct arena_chunk *chunk = lab__allocate(total);

@@ -5,9 +5,9 @@
  * exponentials goes in four lanes by absolute key, and each column of the output has one accumulator and keys ascend.
  */
 
-/* Queries whose scores are made from keys that have been turned once; blocks of keys under way side by side; vectors of
- * an output that stay in registers. */
-enum { QUERY_ROWS = 4, KEY_BLOCKS = 2, VALUE_VECTORS = 8 };
+/* Queries whose scores are made from keys that have been turned once; blocks of keys under way side by side, half as
+ * many where there are several queries; vectors of an output that stay in registers. */
+enum { QUERY_ROWS = 4, KEY_BLOCKS = 4, VALUE_VECTORS = 8 };
 
 /* Rows that are read side by side are no stream to a processor, and waiting for them costs half the speed: rows
  * first .. stop of the next block are asked for, line by line in the order in which they lie. */
@@ -50,12 +50,12 @@ ALWAYS_INLINE void FN(scores_of_keys)(int rows, int blocks, bool ask, int64_t ke
         }
 }
 
-ALWAYS_INLINE void FN(scores_of_rows)(int rows, bool ask, int64_t n, int64_t d, const real *q, const real *k,
-                                      int64_t k_row, real *s, int64_t s_row)
+ALWAYS_INLINE void FN(scores_of_rows)(int rows, int blocks, bool ask, int64_t n, int64_t d, const real *q,
+                                      const real *k, int64_t k_row, real *s, int64_t s_row)
 {
     int64_t j = 0;
-    for (; j + KEY_BLOCKS * LANES <= n; j += KEY_BLOCKS * LANES)
-        FN(scores_of_keys)(rows, KEY_BLOCKS, ask, KEY_BLOCKS * LANES, d, q, k + j * k_row, k_row, s + j, s_row);
+    for (; j + blocks * LANES <= n; j += blocks * LANES)
+        FN(scores_of_keys)(rows, blocks, ask, blocks * LANES, d, q, k + j * k_row, k_row, s + j, s_row);
     for (; j < n; j += LANES)
         FN(scores_of_keys)(rows, 1, false, n - j < LANES ? n - j : LANES, d, q, k + j * k_row, k_row, s + j, s_row);
 }
@@ -66,9 +66,9 @@ static void FN(query_scores)(int64_t rows, int64_t n, int64_t d, const void *que
     const real *q = queries;
     real *s = scores;
     for (; rows >= QUERY_ROWS; rows -= QUERY_ROWS, q += QUERY_ROWS * d, s += QUERY_ROWS * s_row)
-        FN(scores_of_rows)(QUERY_ROWS, s == scores, n, d, q, keys, k_row, s, s_row);
+        FN(scores_of_rows)(QUERY_ROWS, KEY_BLOCKS / 2, s == scores, n, d, q, keys, k_row, s, s_row);
     for (; rows > 0; rows--, q += d, s += s_row)
-        FN(scores_of_rows)(1, s == scores, n, d, q, keys, k_row, s, s_row);
+        FN(scores_of_rows)(1, KEY_BLOCKS, s == scores, n, d, q, keys, k_row, s, s_row);
 }
 
 typedef real FN(four) __attribute__((vector_size(SUM_LANES * sizeof(real)), aligned(sizeof(real)), may_alias));

@@ -204,10 +204,11 @@ lab_status lab__fused_backward(lab_vjp_call *call);
 size_t lab__fused_bias_scratch(const lab_vjp_call *call, const fused_problem *p);
 void lab__fused_bias_backward(const lab_vjp_call *call, const fused_problem *p, char *scratch);
 
+/* The next `bytes` of a worker's memory. Counting goes on numbers, for sizes are found out by starting from NULL. */
 static inline char *lab__take(char **at, size_t bytes)
 {
     char *memory = *at;
-    *at += lab__fused_round(bytes);
+    *at = (char *)((uintptr_t)memory + lab__fused_round(bytes));
     return memory;
 }
 
