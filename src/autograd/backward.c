@@ -167,32 +167,43 @@ static lab_status run_node(walk *w, const node *n)
     return w->graph->status;
 }
 
+/* y's own gradient: the seed, or 1. */
+static lab_status start_at(walk *w, slot *s, const lab_tensor *seed)
+{
+    const lab_dtype dtype = s->tensor->dtype;
+    lab_tensor one = {.dtype = dtype, .numel = 1, .kind = TENSOR_TEMPORARY};
+    union {
+        float f32;
+        double f64;
+    } value = {0};
+    bool add;
+    if (!lab__place_open(w, s, &add))
+        return w->graph->status;
+    if (dtype == LAB_F32)
+        value.f32 = 1;
+    else
+        value.f64 = 1;
+    one.data = (char *)&value;
+    if (add)
+        lab__tensor_accumulate(s->place, seed ? seed : &one);
+    else if (seed)
+        lab__tensor_copy(s->place, seed);
+    else
+        lab__tensor_fill(s->place, 1);
+    lab__place_filled(s);
+    return LAB_OK;
+}
+
 /* Everything between the targets (slots with given places) and y. The targets' places hold the result. */
 static lab_status run(walk *w, lab_tensor *y, const lab_tensor *seed)
 {
     lab_graph *g = w->graph;
     slot *s = lab__slot_of(w, y);
-    if (s) {
-        bool add;
-        if (!lab__place_open(w, s, &add))
+    if (s && seed && lab__is_contiguous(seed)) {
+        if (lab__place_accumulate(w, s, (lab_tensor *)seed) != LAB_OK) /* read where it lies */
             return g->status;
-        lab_tensor one = {.dtype = y->dtype, .numel = 1, .kind = TENSOR_TEMPORARY};
-        union {
-            float f32;
-            double f64;
-        } value = {0};
-        if (y->dtype == LAB_F32)
-            value.f32 = 1;
-        else
-            value.f64 = 1;
-        one.data = (char *)&value;
-        if (add)
-            lab__tensor_accumulate(s->place, seed ? seed : &one);
-        else if (seed)
-            lab__tensor_copy(s->place, seed);
-        else
-            lab__tensor_fill(s->place, 1);
-        lab__place_filled(s);
+    } else if (s && start_at(w, s, seed) != LAB_OK) {
+        return g->status;
     }
     for (int64_t i = w->n_nodes - 1; i >= 0; i--)
         if (run_node(w, w->nodes[i]) != LAB_OK)
