@@ -301,7 +301,8 @@ typedef struct lab_block_config {
     int64_t heads, kv_heads, head_dim; /**< as in lab_mha_config */
     int64_t hidden;                    /**< as in lab_mlp_config */
     lab_activation activation;
-    bool bias; /**< of the linear maps */
+    bool bias;     /**< of the linear maps */
+    bool no_shift; /**< LayerNorm without its shift */
     lab_norm_kind norm;
     lab_norm_place norm_place;
     double norm_eps; /**< 0: 1e-5 */
@@ -312,7 +313,8 @@ typedef struct lab_block_config {
     uint64_t reserved[8];
 } lab_block_config;
 
-/** A transformer block. Visited: norm1.gain, norm1.shift (LayerNorm only), attn..., norm2..., mlp... */
+/** A transformer block. Visited: norm1.gain, norm1.shift (LayerNorm only, unless no_shift), attn..., norm2..., mlp...
+ */
 typedef struct lab_block {
     lab_norm_kind norm;
     lab_norm_place norm_place;

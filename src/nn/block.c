@@ -10,13 +10,25 @@
 static lab_status make_norm(lab_tensor **gain, lab_tensor **shift, const lab_block_config *config, source *from)
 {
     lab_status status = lab__make_vector(gain, from, config->width, 1);
-    if (status == LAB_OK && config->norm == LAB_NORM_LAYER)
+    if (status == LAB_OK && config->norm == LAB_NORM_LAYER && !config->no_shift)
         status = lab__make_vector(shift, from, config->width, 0);
     return status;
 }
 
-static lab_status make_block(lab_block *x, const lab_block_config *c, source *from)
+static lab_status check(const lab_block_config *c)
 {
+    if ((unsigned)c->norm > LAB_NORM_RMS || (unsigned)c->norm_place > LAB_NORM_AFTER)
+        return lab__fail(LAB_ERR_ARGUMENT, "block: norm is %d, norm_place %d; there are no such", (int)c->norm,
+                         (int)c->norm_place);
+    if (!(c->norm_eps >= 0) || isinf(c->norm_eps))
+        return lab__fail(LAB_ERR_RANGE, "block: norm_eps is %g, must be positive and finite, or 0 for 1e-5",
+                         c->norm_eps);
+    return lab__check_positive("block", "width", c->width);
+}
+
+lab_status lab__block_make(lab_block *x, const lab_block_config *c, source *from)
+{
+    lab_status status = check(c);
     lab_mha_config attn = {.width = c->width,
                            .heads = c->heads,
                            .kv_heads = c->kv_heads,
@@ -36,23 +48,13 @@ static lab_status make_block(lab_block *x, const lab_block_config *c, source *fr
     x->norm = c->norm;
     x->norm_place = c->norm_place;
     x->norm_eps = c->norm_eps != 0 ? c->norm_eps : 1e-5;
-    lab_status status = make_norm(&x->norm1_gain, &x->norm1_shift, c, from);
+    if (status == LAB_OK)
+        status = make_norm(&x->norm1_gain, &x->norm1_shift, c, from);
     if (status == LAB_OK)
         status = lab__mha_make(&x->attn, &attn, from);
     if (status == LAB_OK)
         status = make_norm(&x->norm2_gain, &x->norm2_shift, c, from);
     return status == LAB_OK ? lab__mlp_make(&x->mlp, &mlp, from) : status;
-}
-
-static lab_status check(const lab_block_config *c)
-{
-    if ((unsigned)c->norm > LAB_NORM_RMS || (unsigned)c->norm_place > LAB_NORM_AFTER)
-        return lab__fail(LAB_ERR_ARGUMENT, "block: norm is %d, norm_place %d; there are no such", (int)c->norm,
-                         (int)c->norm_place);
-    if (!(c->norm_eps >= 0) || isinf(c->norm_eps))
-        return lab__fail(LAB_ERR_RANGE, "block: norm_eps is %g, must be positive and finite, or 0 for 1e-5",
-                         c->norm_eps);
-    return lab__check_positive("block", "width", c->width);
 }
 
 lab_status lab_block_init(lab_block *x, const lab_block_config *config, lab_dtype dtype, uint64_t seed)
@@ -61,9 +63,7 @@ lab_status lab_block_init(lab_block *x, const lab_block_config *config, lab_dtyp
     if (x)
         *x = (lab_block){0};
     if (status == LAB_OK)
-        status = check(config);
-    if (status == LAB_OK)
-        status = make_block(x, config, &(source){.dtype = dtype, .seed = seed});
+        status = lab__block_make(x, config, &(source){.dtype = dtype, .seed = seed});
     if (status != LAB_OK)
         lab_block_free(x);
     return status;

@@ -21,6 +21,7 @@ lab_status lab__make_weight(lab_tensor **out, source *from, const lab_linear_con
 lab_status lab__linear_make(lab_linear *x, const lab_linear_config *config, source *from);
 lab_status lab__mlp_make(lab_mlp *x, const lab_mlp_config *config, source *from);
 lab_status lab__mha_make(lab_mha *x, const lab_mha_config *config, source *from);
+lab_status lab__block_make(lab_block *x, const lab_block_config *config, source *from);
 
 /* Arguments of an init function: x and config there, a floating-point dtype, reserved words zero. */
 lab_status lab__check_init(const char *name, const void *x, const void *config, const uint64_t *reserved,
