@@ -112,8 +112,14 @@ typedef struct bench_list {
     int64_t values[BENCH_MAX_LIST];
 } bench_list;
 
+typedef struct bench_reals {
+    int count;
+    double values[BENCH_MAX_LIST];
+} bench_reals;
+
 /* An option takes numbers (into `list`, comma-separated if many), words (their indices into `list`), or a file name
- * (into `file`). One with neither takes nothing, and is for the program itself to look for: it is here for --help. */
+ * (into `file`), or real numbers (into `reals`), or none: then it sets `flag`. One with none of these is for the
+ * program itself to look for: it is here for --help. */
 typedef struct bench_option {
     const char *name;     /* "--d" */
     const char *argument; /* what --help calls its value */
@@ -124,6 +130,9 @@ typedef struct bench_option {
     const char *const *words; /* NULL-terminated; NULL: numbers */
     const char **file;
     const char *const *endings; /* a file's name must end so; NULL: any name, and "-" for stdout */
+    bench_reals *reals;
+    double above; /* what real numbers must be greater than */
+    bool *flag;
 } bench_option;
 
 typedef struct bench_program {

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +62,21 @@ static void parse_number(const char *program, const bench_option *option, const 
     add_value(program, option, value);
 }
 
+static void parse_real(const char *program, const bench_option *option, const char *text)
+{
+    bench_reals *reals = option->reals;
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || isspace((unsigned char)*text) || !isfinite(value) || !(value > option->above))
+        bench_usage_error(program, "%s: '%s' is not a number above %g", option->name, text, option->above);
+    for (int i = 0; i < reals->count; i++)
+        if (!(reals->values[i] < value) && !(reals->values[i] > value))
+            return;
+    if (reals->count == BENCH_MAX_LIST)
+        bench_usage_error(program, "%s: more than %d values", option->name, (int)BENCH_MAX_LIST);
+    reals->values[reals->count++] = value;
+}
+
 static void parse_word(const char *program, const bench_option *option, const char *text)
 {
     char known[128] = "";
@@ -77,7 +93,11 @@ static void parse_word(const char *program, const bench_option *option, const ch
 
 static void parse_list(const char *program, const bench_option *option, const char *text)
 {
-    option->list->count = 0; /* in place of the default, or of what was said before */
+    /* In place of the default, or of what was said before. */
+    if (option->reals)
+        option->reals->count = 0;
+    else
+        option->list->count = 0;
     for (;;) {
         char item[64];
         size_t length = option->many ? strcspn(text, ",") : strlen(text);
@@ -85,7 +105,9 @@ static void parse_list(const char *program, const bench_option *option, const ch
             bench_usage_error(program, "%s: '%s' is too long", option->name, text);
         memcpy(item, text, length);
         item[length] = '\0';
-        if (option->words)
+        if (option->reals)
+            parse_real(program, option, item);
+        else if (option->words)
             parse_word(program, option, item);
         else
             parse_number(program, option, item);
@@ -141,7 +163,11 @@ void bench_options_parse(const bench_program *program, int argc, char **argv)
         const bench_option *option = find_option(program, argv[i], &value);
         if (!option)
             bench_usage_error(program->name, "unknown option '%s'; --help lists them", argv[i]);
-        if (!option->list && !option->file)
+        if (option->flag && !value) {
+            *option->flag = true;
+            continue;
+        }
+        if (!option->list && !option->file && !option->reals)
             bench_usage_error(program->name, "%s: it takes no value", option->name);
         if (!value && i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0)
             value = argv[++i];

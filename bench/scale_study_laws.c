@@ -1,0 +1,28 @@
+/* scale_study_laws.c - what each law does with scores, in one table. */
+#include "scale_study.h"
+
+#include <math.h>
+
+const study_rule study_rules[STUDY_LAWS] = {
+    [STUDY_NONE] = {"none", "scores as they are", 0, -1, 0, false},
+    [STUDY_SQRT] = {"sqrt", "scores / sqrt(d)", -0.5, -1, 0, false},
+    [STUDY_LINEAR] = {"linear", "scores / d", -1, -1, 0, false},
+    [STUDY_CONTROL] = {"control", "scores as they are, but Wq and Wk drawn smaller, with variance d^(-3/2)", 0, -1.5, 0,
+                       false},
+    [STUDY_SOFTCAP] = {"softcap", "50 tanh(score / 50), nothing else", 0, -1, 50, false},
+    [STUDY_QKNORM] =
+        {"qknorm", "queries and keys over their root mean square, with learned gains that start at 1; then / sqrt(d)",
+         -0.5, -1, 0, true},
+};
+
+const char *const study_law_words[STUDY_LAWS + 1] = {"none", "sqrt", "linear", "control", "softcap", "qknorm", NULL};
+
+double study_scale(study_law law, int64_t d)
+{
+    return pow((double)d, study_rules[law].scale_power);
+}
+
+double study_weight_std(study_law law, int64_t d)
+{
+    return pow((double)d, study_rules[law].init_power / 2);
+}
