@@ -39,6 +39,7 @@ typedef struct twin_case {
 typedef struct twin_run {
     lab_graph *g;
     lab_tensor *results[TWIN_RESULTS]; /* NULL where there is none */
+    double largest_gradient;           /* the largest finite entry of all gradients */
     lab_attention_stats stats[TWIN_MOST_HEADS];
 } twin_run;
 
@@ -60,9 +61,8 @@ void twin_end(twin_run *r);
 /* The case in words: for a failure. */
 const char *twin_text(const twin_case *t);
 
-/* The largest finite entry, 0 if there is none; and that of all gradients. */
+/* The largest finite entry, 0 if there is none. */
 double twin_largest(const lab_tensor *t);
-double twin_largest_gradient(const twin_run *r);
 
 /* The largest |got - want|; infinity where NaN or infinities do not match. */
 double twin_difference(const lab_tensor *got, const lab_tensor *want, int64_t *where);

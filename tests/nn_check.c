@@ -152,6 +152,24 @@ double element_of(const lab_tensor *t, int64_t i)
     return NAN;
 }
 
+double *elements_of(const lab_tensor *t)
+{
+    const size_t n = (size_t)lab_tensor_numel(t);
+    double *values = malloc(n * sizeof *values + 1);
+    assert_non_null(values);
+    if (lab_tensor_dtype(t) == LAB_F64) {
+        assert_int_equal(lab_tensor_read(t, values, n * sizeof *values), LAB_OK);
+        return values;
+    }
+    float *singles = lab_tensor_dtype(t) == LAB_F32 ? malloc(n * sizeof *singles + 1) : NULL;
+    if (singles)
+        assert_int_equal(lab_tensor_read(t, singles, n * sizeof *singles), LAB_OK);
+    for (size_t i = 0; i < n; i++)
+        values[i] = singles ? (double)singles[i] : element_of(t, (int64_t)i);
+    free(singles);
+    return values;
+}
+
 /* ---- Comparisons ------------------------------------------------------------------------------------------------------ */
 
 /* Worst error relative to the largest finite |want|; infinity where NaN or infinities do not match. */
@@ -162,8 +180,9 @@ static double worst(const lab_tensor *got, const double *want, int64_t n, int64_
         if (isfinite(want[i]) && fabs(want[i]) > largest)
             largest = fabs(want[i]);
     *where = 0;
+    double *values = elements_of(got);
     for (int64_t i = 0; i < n; i++) {
-        double value = element_of(got, i), apart = fabs(value - want[i]);
+        double value = values[i], apart = fabs(value - want[i]);
         if (isnan(value) && isnan(want[i]))
             continue;
         if (!isfinite(value) || !isfinite(want[i]))
@@ -173,6 +192,7 @@ static double worst(const lab_tensor *got, const double *want, int64_t n, int64_
             *where = i;
         }
     }
+    free(values);
     return error == 0 ? 0 : largest > 0 ? error / largest : INFINITY;
 }
 

@@ -28,6 +28,8 @@ int64_t count_of(int rank, const int64_t *shape);
 
 /* Element `i` in row-major order, any strides and dtype. */
 double element_of(const lab_tensor *t, int64_t i);
+/* All of them, much faster; to be freed. */
+double *elements_of(const lab_tensor *t);
 
 /* max |got - want| <= tolerance * max |want|; NaN and infinities must match as they are. */
 void expect_close(const char *what, const lab_tensor *got, const double *want, int64_t n, double tolerance);

@@ -175,7 +175,7 @@ static void judge_single(const twin_case *t, int64_t number, error_sums *sums)
         int64_t where, unused;
         const double others = twin_difference(composed.results[i], want.results[i], &unused);
         const double few = fmax(8 * unit_of(measure), 4 * others);
-        const double most = fmax(fmax(1024 * unit_of(measure), 16 * others), 8 * unit_of(twin_largest_gradient(&want)));
+        const double most = fmax(fmax(1024 * unit_of(measure), 16 * others), 8 * unit_of(want.largest_gradient));
         const double allowed = i < FIRST_GRADIENT ? few : most;
         const double error = twin_difference(fused.results[i], want.results[i], &where);
         sums->fused[i] += fmin(error / unit_of(measure), 64);
