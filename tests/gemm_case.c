@@ -228,15 +228,17 @@ static long double element_sum(const gemm_case *x, int64_t c_offset, int64_t i, 
     return sum;
 }
 
-/* Elements of the result are marked with 1 in `seen`, once they have been judged. */
-static const char *wrong_element(const gemm_case *x, unsigned char *seen)
+/* What is wrong with the elements of the result. */
+static const char *wrong_element(const gemm_case *x)
 {
     static char text[256];
     const gemm_product *p = &x->p;
     double epsilon = p->type == KERNEL_F32 ? FLT_EPSILON : DBL_EPSILON;
-    for (int64_t q = 0; q < batches(p); q++)
-        for (int64_t i = 0; i < p->m; i++)
-            for (int64_t j = 0; j < p->n; j++) {
+    const char *wrong = NULL;
+    unsigned char *seen = calloc(x->c.bytes / size_of(p) + 1, 1); /* an element of several batches is judged once */
+    for (int64_t q = 0; q < batches(p) && !wrong; q++)
+        for (int64_t i = 0; i < p->m && !wrong; i++)
+            for (int64_t j = 0; j < p->n && !wrong; j++) {
                 int64_t batch = batch_offset(p, p->c_batch, q), at = batch + i * p->c_row + j * p->c_col;
                 if (seen[at])
                     continue;
@@ -252,27 +254,46 @@ static const char *wrong_element(const gemm_case *x, unsigned char *seen)
                     continue;
                 snprintf(text, sizeof text, "c[%lld][%lld, %lld] is %.17g, want %.17Lg", (long long)q, (long long)i,
                          (long long)j, got, want);
-                return text;
+                wrong = text;
             }
+    free(seen);
+    return wrong;
+}
+
+/* Whether what lies between the elements of the result is as it was. */
+static bool gaps_unchanged(const gemm_case *x)
+{
+    const gemm_product *p = &x->p;
+    const size_t size = size_of(p), count = x->c.bytes / size;
+    unsigned char *of_result = calloc(count + 1, 1);
+    for (int64_t q = 0; q < batches(p); q++)
+        for (int64_t i = 0; i < p->m; i++)
+            for (int64_t j = 0; j < p->n; j++)
+                of_result[batch_offset(p, p->c_batch, q) + i * p->c_row + j * p->c_col] = 1;
+    bool same = true;
+    for (size_t i = 0; i < count && same; i++)
+        same = of_result[i] || memcmp(x->c.data + i * size, guarded_remembered(&x->c) + i * size, size) == 0;
+    free(of_result);
+    return same;
+}
+
+const char *case_touched(const gemm_case *x)
+{
+    if (!gaps_unchanged(x))
+        return "an element between those of the result was written";
+    if (!(guarded_unchanged(&x->a, true) && guarded_unchanged(&x->b, true)))
+        return "an operand was written";
+    if (!guarded_unchanged(&x->c, false))
+        return "memory beside the result was written";
+    if (x->workspace.data && !guarded_unchanged(&x->workspace, false))
+        return "memory beside the workspace was written";
     return NULL;
 }
 
 const char *case_wrong(const gemm_case *x)
 {
-    size_t size = size_of(&x->p), count = x->c.bytes / size;
-    unsigned char *seen = calloc(count + 1, 1);
-    const char *wrong = wrong_element(x, seen);
-    for (size_t i = 0; i < count && !wrong; i++)
-        if (!seen[i] && memcmp(x->c.data + i * size, guarded_remembered(&x->c) + i * size, size) != 0)
-            wrong = "an element between those of the result was written";
-    free(seen);
-    if (!wrong && !(guarded_unchanged(&x->a, true) && guarded_unchanged(&x->b, true)))
-        wrong = "an operand was written";
-    if (!wrong && !guarded_unchanged(&x->c, false))
-        wrong = "memory beside the result was written";
-    if (!wrong && x->workspace.data && !guarded_unchanged(&x->workspace, false))
-        wrong = "memory beside the workspace was written";
-    return wrong;
+    const char *wrong = wrong_element(x);
+    return wrong ? wrong : case_touched(x);
 }
 
 const char *case_text(const gemm_product *p)

@@ -42,6 +42,9 @@ void case_run(int count, gemm_case *cases);
 /* NULL if every element is right, nothing beside them was written, and the operands are as they were. */
 const char *case_wrong(const gemm_case *x);
 
+/* The same, but for the values of the elements. */
+const char *case_touched(const gemm_case *x);
+
 /* One element as a double; `axis` i < batch_rank is the batch's, then row, then column. */
 double case_element(const gemm_product *p, const void *data, int64_t offset);
 
