@@ -1,9 +1,8 @@
 /* test_benches.c - the benches as programs: what they print, write and refuse. Their numbers are nobody's business
  * here, except that they must be there and fit one another.
  *
- *     test_benches ATTN_BENCH OP_BENCH GOALS
+ *     test_benches ATTN_BENCH OP_BENCH...
  */
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
@@ -14,46 +13,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-static const char *attn_bench, *op_bench, *goals;
+#include "program_check.h"
+
+static const char *attn_bench, *op_bench;
 static char folder[] = "/tmp/test_benches_XXXXXX";
-
-/* What a program left behind: the first part of its output, and its exit status (-1: it did not exit by itself). */
-typedef struct outcome {
-    int status;
-    char text[1 << 16];
-} outcome;
-
-static outcome *run(const char *program, const char *arguments)
-{
-    static outcome o;
-    char command[2048];
-    snprintf(command, sizeof command, "'%s' %s", program, arguments);
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    size_t n = fread(o.text, 1, sizeof o.text - 1, pipe);
-    o.text[n] = '\0';
-    int status = pclose(pipe);
-    o.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    return &o;
-}
-
-static void expect_text(const outcome *o, const char *expected)
-{
-    if (!strstr(o->text, expected))
-        fail_msg("'%s' is not in:\n%s", expected, o->text);
-}
-
-static void expect_status(const outcome *o, int status)
-{
-    if (o->status != status)
-        fail_msg("exit status %d, expected %d; output:\n%s", o->status, status, o->text);
-}
 
 static json_t *parse(const char *text)
 {
@@ -456,101 +423,14 @@ static void op_bench_json_has_every_row(void **state)
     json_decref(document);
 }
 
-/* ---- goals.sh -------------------------------------------------------------------------------------------------- */
-
-/* An attn_bench that has measured already: a few rows, the same in every run. */
-static const char pretended[] =
-    "#!/bin/sh\n"
-    "while [ $# -gt 0 ]; do case $1 in --csv) csv=$2 ;; --json) json=$2 ;; esac; shift; done\n"
-    "cat >\"$csv\" <<'END'\n"
-    "impl,dtype,causal,pass,batch,heads,kv_heads,d,tq,tk,window,threads,ms_min,share_of_fma,share_of_read,"
-    "workspace_bytes\n"
-    "fused,f32,false,forward,1,8,8,64,512,512,,1,2,0.9,,1000\n"
-    "fused,f32,false,forward,1,8,8,64,1024,1024,,1,8,0.84,,1000\n"
-    "fused,f32,false,forward,1,8,8,64,1024,1024,,2,4.2,0.8,,1000\n"
-    "fused,f32,true,forward,1,8,8,64,8192,8192,255,1,4,0.5,,1000\n"
-    "fused,f32,true,decode,1,32,32,64,1,4096,,1,4,0.1,0.79,1000\n"
-    "fused,f32,true,backward,1,8,8,64,32768,32768,,2,4,0.1,,69206016\n"
-    "fused,f32,true,backward,1,1,1,64,131072,131072,,2,4,0.1,,1000\n"
-    "END\n"
-    "printf '  \"kernels\": \"none\",\\n  \"fma_gflops\": 100.0,\\n  \"tile_gflops\": 96.0\\n"
-    "  \"fma_gflops\": 50.0,\\n  \"tile_gflops\": 40.0\\n' >\"$json\"\n"
-    "printf 'a machine\\n\\na table\\n'\n";
-
-static outcome *run_goals(const char *arguments)
-{
-    char command[1024];
-    snprintf(command, sizeof command, "'%s' %s", goals, arguments);
-    return run("bash", command);
-}
-
-/* The line of the table that begins so ends so. */
-static void expect_line(const outcome *o, const char *beginning, const char *end)
-{
-    const char *line = strstr(o->text, beginning);
-    if (!line)
-        fail_msg("no line begins with '%s':\n%s", beginning, o->text);
-    const char *stop = line + strcspn(line, "\n");
-    if ((size_t)(stop - line) < strlen(end) || strncmp(stop - strlen(end), end, strlen(end)) != 0)
-        fail_msg("'%.*s' does not end with '%s'", (int)(stop - line), line, end);
-}
-
-static void goals_are_held_against_what_was_measured(void **state)
-{
-    (void)state;
-    char arguments[512];
-    snprintf(arguments, sizeof arguments, "%s/bench", folder);
-    assert_int_equal(mkdir(arguments, 0700), 0);
-    snprintf(arguments, sizeof arguments, "%s/bench/attn_bench", folder);
-    FILE *file = fopen(arguments, "w");
-    assert_non_null(file);
-    assert_true(fputs(pretended, file) >= 0 && fchmod(fileno(file), 0700) == 0 && fclose(file) == 0);
-    snprintf(arguments, sizeof arguments, "--build '%s' 2> /dev/null", folder);
-    outcome *o = run_goals(arguments);
-    expect_status(o, 0);
-    expect_text(o, "a machine\n");
-    expect_line(o, "tile product, f32", "96.0 %    >=     95 %    met");
-    expect_line(o, "tile product, f64", "80.0 %    >=     95 %    NOT MET");
-    expect_line(o, "forward full, T = 512", "90.0 %    >=     85 %    met");
-    expect_line(o, "forward full, T = 1024", "84.0 %    >=     85 %    NOT MET");
-    expect_line(o, "forward full, T = 4096", "not measured");
-    expect_line(o, "two threads against one, forward full, T = 1024", "1.90 x    >=   1.85 x    met");
-    expect_line(o, "window (255, 0)", "50.0 %    >=     45 %    met");
-    expect_line(o, "decoding, 32 heads, Tk", "79.0 %    >=     80 %    NOT MET");
-    expect_line(o, "workspace", "64.0 MiB  <=     64 MiB  met");
-    expect_line(o, "T = 131072, one head, causal: forward and backward", "run: met");
-    expect_text(o, "6 of 26 goals met, 17 not measured");
-}
-
-static void goals_refuses_what_it_does_not_know(void **state)
-{
-    (void)state;
-    static const char *const cases[][2] = {
-        {"--speed", "unknown option '--speed'"},
-        {"--rounds", "--rounds: its value is missing"},
-        {"--build /nonexistent", "--build: there is no /nonexistent/bench/attn_bench"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char arguments[256];
-        snprintf(arguments, sizeof arguments, "%s 2>&1 > /dev/null", cases[i][0]);
-        outcome *o = run_goals(arguments);
-        expect_status(o, 2);
-        expect_text(o, cases[i][1]);
-    }
-    outcome *o = run_goals("--help");
-    expect_status(o, 0);
-    expect_text(o, "--short ");
-}
-
 int main(int argc, char **argv)
 {
-    if (argc != 4 || !mkdtemp(folder)) {
-        fprintf(stderr, "usage: test_benches ATTN_BENCH OP_BENCH GOALS\n");
+    if (argc < 3 || !mkdtemp(folder)) {
+        fprintf(stderr, "usage: test_benches ATTN_BENCH OP_BENCH...\n");
         return 1;
     }
     attn_bench = argv[1];
     op_bench = argv[2];
-    goals = argv[3];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attn_bench_json_has_every_key_and_row),
         cmocka_unit_test(attn_bench_says_from_which_t_on_fused_is_faster),
@@ -565,8 +445,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(bad_options_are_named_and_exit_2),
         cmocka_unit_test(help_names_every_option),
         cmocka_unit_test(op_bench_json_has_every_row),
-        cmocka_unit_test(goals_are_held_against_what_was_measured),
-        cmocka_unit_test(goals_refuses_what_it_does_not_know),
     };
     int failures = cmocka_run_group_tests(tests, NULL, NULL);
     char command[128];
