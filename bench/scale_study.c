@@ -15,7 +15,6 @@ static const study_command *const commands[] = {&study_saturation, &study_learn}
 enum { COMMANDS = sizeof commands / sizeof *commands, MAX_WORDS = 64 };
 
 static const char *const plot_endings[] = {".svg", ".png", NULL};
-const char *const study_optimizer_words[] = {"sgd", "momentum", "rmsprop", "adam", "adamw", "lion", "sign", NULL};
 
 /* What no subcommand says otherwise. */
 static const study_settings basics = {
@@ -25,6 +24,7 @@ static const study_settings basics = {
     .d = {6, {16, 32, 64, 128, 256, 512}},
     .laws = {4, {STUDY_NONE, STUDY_SQRT, STUDY_LINEAR, STUDY_CONTROL}},
     .optimizers = {1, {0}},
+    .dtype = {1, {LAB_F32}},
     .rates = {11, {0.001, 0.00316228, 0.01, 0.0316228, 0.1, 0.316228, 1, 3.16228, 10, 31.6228, 100}},
     .refine = {1, {1.25}},
 };
@@ -55,6 +55,7 @@ static void fill(study_settings *settings, const study_settings *otherwise)
     fill_list(&settings->d, &otherwise->d);
     fill_list(&settings->laws, &otherwise->laws);
     fill_list(&settings->optimizers, &otherwise->optimizers);
+    fill_list(&settings->dtype, &otherwise->dtype);
     fill_reals(&settings->rates, &otherwise->rates);
     fill_reals(&settings->refine, &otherwise->refine);
 }
@@ -100,6 +101,9 @@ static int make_options(bench_option *options, study *s)
     if (command->takes & STUDY_TAKES_OPTIMIZERS)
         options[n++] = (bench_option){"--optimizers",  "LIST",       "sgd, momentum, rmsprop, adam, adamw, lion, sign",
                                       &to->optimizers, .many = true, .words = study_optimizer_words};
+    if (command->takes & STUDY_TAKES_DTYPE)
+        options[n++] =
+            (bench_option){"--dtype", "TYPE", "f32 or f64 (default f32)", &to->dtype, .words = study_dtype_words};
     if (command->takes & STUDY_TAKES_RATES)
         options[n++] =
             (bench_option){"--rates", "LIST", "the grid of learning rates", .many = true, .reals = &to->rates};
@@ -209,6 +213,8 @@ static void write_seed_line(study *s)
         add_list(line, size, " --n", &of->n, NULL);
     if (takes & STUDY_TAKES_OPTIMIZERS)
         add_list(line, size, " --optimizers", &of->optimizers, study_optimizer_words);
+    if (takes & STUDY_TAKES_DTYPE)
+        add_list(line, size, " --dtype", &of->dtype, study_dtype_words);
     if (takes & STUDY_TAKES_RATES)
         add_reals(line, size, " --rates", &of->rates);
     if (takes & STUDY_TAKES_REFINE)

@@ -48,12 +48,19 @@ double study_weight_std(study_law law, int64_t d);
 typedef struct study_settings {
     bench_list seed, seeds, threads, n; /* one value each; `seed` is what the seed line starts from */
     bench_list d, laws, optimizers;     /* laws are study_law, optimizers indices into study_optimizer_words */
+    bench_list dtype;                   /* one lab_dtype: LAB_F32 or LAB_F64 */
     bench_reals rates, refine;          /* rates ascend; refine is one value */
     bool quick;
 } study_settings;
 
 /* Options that a subcommand takes besides --seed --seeds --threads --d --laws --quick --json --plot --resume --help. */
-enum { STUDY_TAKES_N = 1, STUDY_TAKES_RATES = 2, STUDY_TAKES_REFINE = 4, STUDY_TAKES_OPTIMIZERS = 8 };
+enum {
+    STUDY_TAKES_N = 1,
+    STUDY_TAKES_RATES = 2,
+    STUDY_TAKES_REFINE = 4,
+    STUDY_TAKES_OPTIMIZERS = 8,
+    STUDY_TAKES_DTYPE = 16
+};
 
 /* The finished part of a run. */
 typedef struct study_results {
@@ -105,7 +112,7 @@ struct study_command {
 
 extern const study_command study_saturation, study_learn;
 
-extern const char *const study_optimizer_words[]; /* NULL-terminated */
+extern const char *const study_optimizer_words[], *const study_dtype_words[]; /* NULL-terminated */
 
 /* The numbers of a job, or NULL where it has not finished. */
 const double *study_values(const study *s, int64_t job);
@@ -184,7 +191,7 @@ const char *study_number_text(double value, char text[32]);
 
 enum { STUDY_TOKENS = 16, STUDY_BATCH = 32, STUDY_STEPS = 300, STUDY_LAST = 50 };
 
-/* One head on one law: Wq, Wk [d, d]; with QK-norm also gains [d]. */
+/* One head on one law: Wq, Wk [d, d]; with QK-norm also gains [d]. In float64 it starts from the same numbers. */
 typedef struct study_head {
     study_law law;
     int64_t d;

@@ -1,4 +1,4 @@
-/* scale_study_laws.c - what each law does with scores, in one table. */
+/* scale_study_laws.c - what each law does with scores, in one table; and other names that options know. */
 #include "scale_study.h"
 
 #include <math.h>
@@ -16,6 +16,9 @@ const study_rule study_rules[STUDY_LAWS] = {
 };
 
 const char *const study_law_words[STUDY_LAWS + 1] = {"none", "sqrt", "linear", "control", "softcap", "qknorm", NULL};
+
+const char *const study_optimizer_words[] = {"sgd", "momentum", "rmsprop", "adam", "adamw", "lion", "sign", NULL};
+const char *const study_dtype_words[] = {"f32", "f64", NULL};
 
 double study_scale(study_law law, int64_t d)
 {

@@ -62,10 +62,11 @@ static bool job(const study_settings *settings, int64_t number, double *values)
 {
     const int64_t d = d_of(settings, number);
     const uint64_t seed = study_seed(settings, number / settings->d.count, d);
+    const lab_dtype dtype = (lab_dtype)settings->dtype.values[0];
     study_tokens tokens;
     trial t = {.g = lab_graph_create(NULL),
-               .training = {.d = d, .dtype = LAB_F32, .seed = seed, .tokens = &tokens, .step = lab_sgd_step}};
-    bool good = study_tokens_draw(&tokens, d, LAB_F32, seed);
+               .training = {.d = d, .dtype = dtype, .seed = seed, .tokens = &tokens, .step = lab_sgd_step}};
+    bool good = study_tokens_draw(&tokens, d, dtype, seed);
     for (int i = 0; good && i < settings->laws.count; i++) {
         study_search search;
         double *to = values + i * law_width(settings);
@@ -164,8 +165,8 @@ static void rules(FILE *out, const study *s)
         out,
         "task: %d unit-normal tokens of width d, the query a copy of one; one head learns Wq and Wk (variance 1/d);\n"
         "    loss: lse - the copy's own score, mean over a batch of %d; fresh tokens every step; %d steps of plain SGD;"
-        " float32\n",
-        STUDY_TOKENS, STUDY_BATCH, STUDY_STEPS);
+        " %s\n",
+        STUDY_TOKENS, STUDY_BATCH, STUDY_STEPS, study_dtype_words[s->settings.dtype.values[0]]);
     fprintf(out, "a rate works if the copy has the largest weight in at least %.0f %% of the last %d steps' queries\n",
             100 * study_accuracy_wanted, STUDY_LAST);
     fprintf(
@@ -275,9 +276,9 @@ static bool describe(const study *s, json_t *document)
             json_array_append_new(rows, row_json(s, i, d, column));
         json_array_append_new(fits, fit_json(s, i));
     }
-    json_t *task = json_pack("{s:i, s:i, s:i, s:i, s:f, s:s, s:s}", "tokens", STUDY_TOKENS, "batch", STUDY_BATCH,
-                             "steps", STUDY_STEPS, "last_steps", STUDY_LAST, "accuracy_wanted", study_accuracy_wanted,
-                             "dtype", "f32", "diverged", "the loss was not finite; accuracy 0");
+    json_t *task = json_pack("{s:i, s:i, s:i, s:i, s:f, s:s}", "tokens", STUDY_TOKENS, "batch", STUDY_BATCH, "steps",
+                             STUDY_STEPS, "last_steps", STUDY_LAST, "accuracy_wanted", study_accuracy_wanted,
+                             "diverged", "the loss was not finite; accuracy 0");
     bool good = column && task && json_object_update(settings, task) == 0;
     good = json_object_set_new(document, "rows", rows) == 0 && good;
     good = json_object_set_new(document, "fits", fits) == 0 && good;
@@ -371,9 +372,9 @@ const study_command study_learn = {
         "Every run trains one head with plain SGD; the first lines of the output define the task, when a rate works,\n"
         "and what counts as diverged. Per law and d: the lowest and the highest working rate, medians over seeds with\n"
         "5 and 95 % points, and the exponent of each in d. Seeds share weights and tokens across laws and rates.",
-    .takes = STUDY_TAKES_RATES | STUDY_TAKES_REFINE,
+    .takes = STUDY_TAKES_RATES | STUDY_TAKES_REFINE | STUDY_TAKES_DTYPE,
     .quick = {.seeds = {1, {3}},
-              .d = {3, {16, 32, 64}},
+              .d = {2, {16, 64}},
               .rates = {6, {0.001, 0.01, 0.1, 1, 10, 100}},
               .refine = {1, {1.8}}},
     .rules = rules,

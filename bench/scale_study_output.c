@@ -51,6 +51,8 @@ static json_t *settings_json(const study *s)
         json_object_set_new(result, "n", json_integer(of->n.values[0]));
     if (result && takes & STUDY_TAKES_OPTIMIZERS)
         json_object_set_new(result, "optimizers", list_json(&of->optimizers, study_optimizer_words));
+    if (result && takes & STUDY_TAKES_DTYPE)
+        json_object_set_new(result, "dtype", json_string(study_dtype_words[of->dtype.values[0]]));
     if (result && takes & STUDY_TAKES_RATES)
         json_object_set_new(result, "rates", reals_json(&of->rates));
     if (result && takes & STUDY_TAKES_REFINE)

@@ -19,19 +19,40 @@ enum { STREAM_WQ = 1, STREAM_WK, STREAM_TOKENS, STREAM_TARGETS };
 
 /* ---- The head ------------------------------------------------------------------------------------------------------ */
 
+/* Normal draws, the same numbers in both precisions: what float64 adds is arithmetic, not other data. */
+static void draw_normal(lab_dtype dtype, int64_t n, void *to, double std, uint64_t seed, uint64_t stream, int64_t first)
+{
+    enum { PART = 256 };
+    float part[PART];
+    for (int64_t start = 0; start < n; start += PART) {
+        const int64_t count = n - start < PART ? n - start : PART;
+        lab__kernel_normal(KERNEL_F32, count, part, seed, stream, first + start);
+        for (int64_t i = 0; i < count; i++) {
+            const float number = (float)std * part[i];
+            if (dtype == LAB_F64)
+                ((double *)to)[start + i] = number;
+            else
+                ((float *)to)[start + i] = number;
+        }
+    }
+}
+
+static lab_status make_weight(lab_tensor **out, lab_dtype dtype, int64_t d, double std, uint64_t seed, uint64_t stream)
+{
+    lab_status status = lab_tensor_create(out, dtype, 2, (int64_t[]){d, d});
+    if (status == LAB_OK)
+        draw_normal(dtype, d * d, lab_tensor_data(*out), std, seed, stream, 0);
+    return status;
+}
+
 lab_status study_head_init(study_head *head, study_law law, int64_t d, lab_dtype dtype, uint64_t seed)
 {
-    const int64_t square[] = {d, d};
     const double std = study_weight_std(law, d);
     const bool norm = study_rules[law].normalised;
     *head = (study_head){.law = law, .d = d};
-    lab_status status = lab_tensor_create(&head->wq, dtype, 2, square);
+    lab_status status = make_weight(&head->wq, dtype, d, std, seed, STREAM_WQ);
     if (status == LAB_OK)
-        status = lab_tensor_create(&head->wk, dtype, 2, square);
-    if (status == LAB_OK)
-        status = lab_init_normal(head->wq, std, seed, STREAM_WQ);
-    if (status == LAB_OK)
-        status = lab_init_normal(head->wk, std, seed, STREAM_WK);
+        status = make_weight(&head->wk, dtype, d, std, seed, STREAM_WK);
     for (int i = 0; norm && status == LAB_OK && i < 2; i++) {
         lab_tensor **gain = i ? &head->gain_k : &head->gain_q;
         status = lab_tensor_create(gain, dtype, 1, &d);
@@ -72,9 +93,10 @@ void study_head_free(study_head *head)
 static void draw_step(study_tokens *tokens, int64_t step, int64_t place)
 {
     const int64_t each = STUDY_BATCH * STUDY_TOKENS * tokens->d;
-    const bool wide = lab_tensor_dtype(tokens->leaf) == LAB_F64;
-    char *to = (char *)lab_tensor_data(tokens->leaf) + place * each * (int64_t)(wide ? sizeof(double) : sizeof(float));
-    lab__kernel_normal(wide ? KERNEL_F64 : KERNEL_F32, each, to, tokens->seed, STREAM_TOKENS, step * each);
+    const lab_dtype dtype = lab_tensor_dtype(tokens->leaf);
+    char *to = (char *)lab_tensor_data(tokens->leaf) +
+               place * each * (int64_t)(dtype == LAB_F64 ? sizeof(double) : sizeof(float));
+    draw_normal(dtype, each, to, 1, tokens->seed, STREAM_TOKENS, step * each);
     lab_tensor_touch(tokens->leaf);
 }
 
