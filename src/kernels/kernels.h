@@ -165,6 +165,32 @@ typedef struct kernel_query_fns {
                    double rescale);
 } kernel_query_fns;
 
+/* A step of an optimiser (step_tmpl.c; the rules are in llmlab/optim.h): p, and what the rule keeps of earlier
+ * gradients, m and v, by the gradient g. All dense, none overlaps another; NULL where the rule has none. */
+typedef enum kernel_rule {
+    KERNEL_PLAIN,
+    KERNEL_MOMENTUM,
+    KERNEL_NESTEROV,
+    KERNEL_SIGN,
+    KERNEL_SIGN_MOMENTUM,
+    KERNEL_RMSPROP,
+    KERNEL_RMSPROP_MOMENTUM,
+    KERNEL_ADAM,
+    KERNEL_LION,
+    KERNEL_RULE_COUNT
+} kernel_rule;
+
+typedef struct kernel_step {
+    double rate;          /* of Adam, over the first bias correction */
+    double scale;         /* of gradients */
+    double coupled;       /* so much of p is added to the gradient; 0: p is not looked at */
+    double keep;          /* what p is multiplied by */
+    double first, second; /* momentum or beta1; beta2 */
+    double root, eps;     /* the denominator is sqrt(v) root + eps */
+} kernel_step;
+
+typedef void (*kernel_step_fn)(int64_t n, void *p, const void *g, void *m, void *v, const kernel_step *by);
+
 typedef struct kernel_table {
     const char *level; /* "plain", "avx2", "avx512", "neon" */
     int vector_bits;
@@ -175,6 +201,7 @@ typedef struct kernel_table {
     kernel_tile_fn tile[KERNEL_TYPES];
     kernel_panel_fns panel[KERNEL_TYPES];
     kernel_query_fns query[KERNEL_TYPES];
+    kernel_step_fn step[KERNEL_TYPES][KERNEL_RULE_COUNT];
 } kernel_table;
 
 /* The table in use. Chosen once by processor, and by the environment variable LAB_KERNELS if it names a level this

@@ -50,6 +50,8 @@ typedef int8_t FN(bytes) __attribute__((vector_size(LANES)));
 
 #include "query_tmpl.c"
 
+#include "step_tmpl.c"
+
 #include "peak_tmpl.c"
 
 #define PART_OF(level, type) lab__kernel_##level##_##type
@@ -116,6 +118,18 @@ const kernel_part PART(LEVEL, TYPE) = {
             .allowed = FN(panel_allowed),
             .add_by_query = FN(panel_add_by_query),
             .add_by_key = FN(panel_add_by_key),
+        },
+    .step =
+        {
+            [KERNEL_PLAIN] = FN(step_plain),
+            [KERNEL_MOMENTUM] = FN(step_momentum),
+            [KERNEL_NESTEROV] = FN(step_nesterov),
+            [KERNEL_SIGN] = FN(step_sign),
+            [KERNEL_SIGN_MOMENTUM] = FN(step_sign_momentum),
+            [KERNEL_RMSPROP] = FN(step_rmsprop),
+            [KERNEL_RMSPROP_MOMENTUM] = FN(step_rmsprop_momentum),
+            [KERNEL_ADAM] = FN(step_adam),
+            [KERNEL_LION] = FN(step_lion),
         },
     .query = {.scores = FN(query_scores), .softmax = FN(query_softmax), .values = FN(query_values)},
     .fma_peak = FN(fma_peak),
