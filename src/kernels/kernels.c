@@ -71,6 +71,8 @@ static void fill_from(kernel_table *t, kernel_type type, const kernel_part *part
         t->panel[type] = part->panel;
     if (part->query.scores)
         t->query[type] = part->query;
+    if (part->norm.forward)
+        t->norm[type] = part->norm;
     for (int i = 0; i < KERNEL_RULE_COUNT; i++)
         if (part->step[i])
             t->step[type][i] = part->step[i];

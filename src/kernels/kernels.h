@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "layer_kernels.h"
+
 /* The precision a kernel is compiled for; also the index into the table's rows. */
 typedef enum kernel_type { KERNEL_F32, KERNEL_F64, KERNEL_TYPES } kernel_type;
 
@@ -201,6 +203,7 @@ typedef struct kernel_table {
     kernel_tile_fn tile[KERNEL_TYPES];
     kernel_panel_fns panel[KERNEL_TYPES];
     kernel_query_fns query[KERNEL_TYPES];
+    kernel_norm_fns norm[KERNEL_TYPES];
     kernel_step_fn step[KERNEL_TYPES][KERNEL_RULE_COUNT];
 } kernel_table;
 

@@ -50,6 +50,8 @@ typedef int8_t FN(bytes) __attribute__((vector_size(LANES)));
 
 #include "query_tmpl.c"
 
+#include "norm_tmpl.c"
+
 #include "step_tmpl.c"
 
 #include "peak_tmpl.c"
@@ -132,5 +134,6 @@ const kernel_part PART(LEVEL, TYPE) = {
             [KERNEL_LION] = FN(step_lion),
         },
     .query = {.scores = FN(query_scores), .softmax = FN(query_softmax), .values = FN(query_values)},
+    .norm = {.forward = FN(norm_forward), .backward = FN(norm_backward)},
     .fma_peak = FN(fma_peak),
 };

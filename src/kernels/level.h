@@ -13,6 +13,7 @@ typedef struct kernel_part {
     kernel_tile_fn tile;
     kernel_panel_fns panel;
     kernel_query_fns query;
+    kernel_norm_fns norm;
     kernel_step_fn step[KERNEL_RULE_COUNT];
     double (*fma_peak)(double seconds);
 } kernel_part;

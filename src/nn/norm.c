@@ -1,6 +1,7 @@
-/* norm.c - LayerNorm and RMSNorm, as they are defined. The fused forms will stand beside these. */
+/* norm.c - LayerNorm and RMSNorm, as they are defined. Their fused twins are in norm_fused.c. */
+#include "norm_impl.h"
+
 #include "llmlab/layers.h"
-#include "nn_impl.h"
 
 static lab_tensor *mean(lab_graph *g, lab_tensor *x)
 {
@@ -30,7 +31,7 @@ static lab_status check_per_channel(const lab_tensor *x, const lab_tensor *t, co
     return LAB_OK;
 }
 
-static lab_status check(const lab_tensor *x, const lab_tensor *gain, const lab_tensor *shift, double eps)
+lab_status lab__norm_check(const lab_tensor *x, const lab_tensor *gain, const lab_tensor *shift, double eps)
 {
     if (!x)
         return lab__fail(LAB_ERR_ARGUMENT, "operand 1 (x) is NULL");
@@ -49,7 +50,7 @@ lab_tensor *lab_layer_norm_composed(lab_graph *g, lab_tensor *x, lab_tensor *gai
 {
     if (!lab__healthy(g))
         return NULL;
-    lab_status status = check(x, gain, shift, eps);
+    lab_status status = lab__norm_check(x, gain, shift, eps);
     if (status != LAB_OK)
         return lab__refuse_as_said(g, "layer_norm", status);
     lab_tensor *y = divided_by_root_mean_square(g, centred(g, centred(g, x)), eps);
@@ -62,19 +63,9 @@ lab_tensor *lab_rms_norm_composed(lab_graph *g, lab_tensor *x, lab_tensor *gain,
 {
     if (!lab__healthy(g))
         return NULL;
-    lab_status status = check(x, gain, NULL, eps);
+    lab_status status = lab__norm_check(x, gain, NULL, eps);
     if (status != LAB_OK)
         return lab__refuse_as_said(g, "rms_norm", status);
     lab_tensor *y = divided_by_root_mean_square(g, x, eps);
     return gain ? lab_mul(g, y, gain) : y;
-}
-
-lab_tensor *lab_layer_norm(lab_graph *g, lab_tensor *x, lab_tensor *gain, lab_tensor *shift, double eps)
-{
-    return lab_layer_norm_composed(g, x, gain, shift, eps);
-}
-
-lab_tensor *lab_rms_norm(lab_graph *g, lab_tensor *x, lab_tensor *gain, double eps)
-{
-    return lab_rms_norm_composed(g, x, gain, eps);
 }

@@ -1,0 +1,25 @@
+/* layer_kernels.h - the part of the table that fused layers use: norms. Rows are dense.
+ *
+ * The rules of kernels.h hold: a row's bits depend on nothing but the row.
+ */
+#ifndef LAB_KERNELS_LAYER_KERNELS_H
+#define LAB_KERNELS_LAYER_KERNELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What a norm keeps of a row: three numbers of the kernel's type. The row is then ((x - mean) - rest) * scale, in this
+ * order, which costs a large mean no digits; mean and rest are 0 where nothing is centred. */
+enum { KERNEL_NORM_KEPT = 3 };
+
+typedef struct kernel_norm_fns {
+    /* y = normalised x * gain + shift; gain and shift may be NULL. `centred`: LayerNorm, else RMSNorm. y may be x. */
+    void (*forward)(int64_t n, void *y, const void *x, const void *gain, const void *shift, double eps, bool centred,
+                    void *kept);
+    /* With h the normalised row, dh = dy gain: dx (+)= (dh - [mean(dh)] - h mean(dh h)) scale, the mean in brackets
+     * where centred; dgain += dy h; dshift += dy. gain, dx, dgain and dshift may be NULL; dx may be dy. */
+    void (*backward)(int64_t n, void *dx, bool add, const void *x, const void *dy, const void *gain, bool centred,
+                     const void *kept, void *dgain, void *dshift);
+} kernel_norm_fns;
+
+#endif
