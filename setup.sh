@@ -125,7 +125,7 @@ if ! command -v apt-get >/dev/null 2>&1 || ! command -v dpkg-query >/dev/null 2>
     cat >&2 <<TEXT
 setup.sh: this is neither Debian nor Ubuntu, so I cannot install anything here. llm-lab needs
     a C compiler (gcc 11 or clang 14, or newer), pkg-config, meson >= $meson_needed, ninja,
-    OpenBLAS and LAPACKE with their headers, cmocka and jansson (tests), gnuplot (plots; optional).
+    OpenBLAS, LAPACKE and jansson with their headers, cmocka (tests), gnuplot (plots; optional).
 Once they are there:
     meson setup build && ninja -C build
 TEXT

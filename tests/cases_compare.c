@@ -291,10 +291,13 @@ static bool holds_word(const char *message, const char *sentence)
     return false;
 }
 
+/* A number of the sentence is what the call was given, and must be in the message; of a file it says how the bytes were
+ * made, and the words will do. */
 bool names_the_thing(const run *r, const char *message, const char *sentence)
 {
     int64_t number;
-    if (first_number(sentence, &number))
+    const bool of_a_file = r->part->inputs > 0 && r->part->input[0].bytes;
+    if (first_number(sentence, &number) && (holds_number(message, number) || !of_a_file))
         return holds_number(message, number);
     const char *name;
     json_t *value;

@@ -95,6 +95,7 @@ static const op_entry table[] = {
     {"rope", call_rope, "base layout n_rot", "x pos"},
     {"embedding", call_embedding, "", "table ids", .indices = true},
     {"linear", call_linear, "", "x w b"},
+    {"load_safetensors", call_load_safetensors, "", "file"},
     {"swiglu", call_swiglu, "formula", "gate up", .elementwise = true},
     {"gelu", call_gelu, "kind", "x", .elementwise = true},
     {"softmax", call_along_axis, "axis", "x a"},

@@ -15,7 +15,7 @@
 static const struct {
     const char *path;
     int unsupported;
-} expected[] = {{"composed", 61}, {"fused", 74}, {"both", 74}};
+} expected[] = {{"composed", 37}, {"fused", 50}, {"both", 50}};
 
 enum { EXIT_BAD_USE = 2 };
 

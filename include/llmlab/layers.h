@@ -86,12 +86,32 @@ LAB_API lab_tensor *lab_layer_norm_composed(lab_graph *g, lab_tensor *x, lab_ten
  *
  * With n = x / r, r = sqrt(mean(x^2) + eps), and dn = dy gain: dx = (dn - n mean(dn n)) / r, dgain = sum of dy n.
  *
+ * Squares are taken in double: no f32 row overflows. In f64, and in f32 in the composed form, a row whose squares
+ * overflow gives 0.
+ *
  * Source: Zhang and Sennrich 2019.
  */
 LAB_API lab_tensor *lab_rms_norm(lab_graph *g, lab_tensor *x, lab_tensor *gain, double eps);
 
 /** The definition of lab_rms_norm, out of ops: [..., width] as there; same errors, same derivative. */
 LAB_API lab_tensor *lab_rms_norm_composed(lab_graph *g, lab_tensor *x, lab_tensor *gain, double eps);
+
+/**
+ * y = gelu(x + bias), element by element, as one op: what stands between the maps of an MLP with biases.
+ *
+ * @param g     the graph that records the operation and owns the result
+ * @param x     [..., width], float
+ * @param bias  [width], of x's dtype
+ * @param kind  as for lab_gelu
+ * @return [..., width] as x, owned by g; NULL if the graph has failed: LAB_ERR_ARGUMENT (NULL, no such kind),
+ *         LAB_ERR_SHAPE, LAB_ERR_DTYPE, LAB_ERR_STATE, LAB_ERR_MEMORY
+ *
+ * Derivative: dx = dy gelu'(x + bias), dbias = its sum over the rows.
+ */
+LAB_API lab_tensor *lab_bias_gelu(lab_graph *g, lab_tensor *x, lab_tensor *bias, lab_gelu_kind kind);
+
+/** The definition of lab_bias_gelu, out of ops: [..., width] as there; same errors, same derivative. */
+LAB_API lab_tensor *lab_bias_gelu_composed(lab_graph *g, lab_tensor *x, lab_tensor *bias, lab_gelu_kind kind);
 
 /** What becomes of the rows' losses. */
 typedef enum lab_reduction {
