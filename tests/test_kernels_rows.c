@@ -220,22 +220,24 @@ static void derivatives_of_softmax_are_right_at_all_sizes_and_strides(void **sta
 
 /* ---- Rows that have no ordinary softmax ---------------------------------------------------------------------------- */
 
-/* softmax, log_softmax and logsumexp of a row of SHORT elements, each of which must be as given. */
-static void expect_row(const kernel_table *table, kernel_type type, const double *x, long double y, long double log_y,
-                       long double lse, const char *what)
+/* softmax, log_softmax and logsumexp of a row, each element of which must be as given. */
+static void expect_row(const kernel_table *table, kernel_type type, int64_t n, const double *x, long double y,
+                       long double log_y, long double lse, const char *what)
 {
     double got[SHORT];
-    table->row[type].softmax(SHORT, got, 1, x, 1);
-    for (int i = 0; i < SHORT; i++)
+    table->row[type].softmax(n, got, 1, x, 1);
+    for (int i = 0; i < n; i++)
         if (check_ulps(type, check_get(type, got, i), y) != 0)
-            fail_msg("%s, softmax of %s: element %d is %Lg", table->level, what, i, check_get(type, got, i));
-    table->row[type].log_softmax(SHORT, got, 1, x, 1);
-    for (int i = 0; i < SHORT; i++)
+            fail_msg("%s, softmax of %d: %s: element %d is %Lg", table->level, (int)n, what, i,
+                     check_get(type, got, i));
+    table->row[type].log_softmax(n, got, 1, x, 1);
+    for (int i = 0; i < n; i++)
         if (check_ulps(type, check_get(type, got, i), log_y) != 0)
-            fail_msg("%s, log_softmax of %s: element %d is %Lg", table->level, what, i, check_get(type, got, i));
-    double got_lse = table->row[type].logsumexp(SHORT, x, 1);
+            fail_msg("%s, log_softmax of %d: %s: element %d is %Lg", table->level, (int)n, what, i,
+                     check_get(type, got, i));
+    double got_lse = table->row[type].logsumexp(n, x, 1);
     if (check_ulps(KERNEL_F64, got_lse, lse) != 0)
-        fail_msg("%s, logsumexp of %s is %g", table->level, what, got_lse);
+        fail_msg("%s, logsumexp of %d: %s is %g", table->level, (int)n, what, got_lse);
 }
 
 static void fill(kernel_type type, double *x, long double value)
@@ -244,22 +246,38 @@ static void fill(kernel_type type, double *x, long double value)
         check_put(type, x, i, value);
 }
 
+/* Where all weights are 0, the derivative is, whatever dy is. */
+static void expect_no_derivative(const kernel_table *table, kernel_type type, int64_t n)
+{
+    double y[SHORT], dy[SHORT], dx[SHORT];
+    fill(type, y, 0);
+    fill(type, dy, NAN);
+    fill(type, dx, 7);
+    table->row[type].softmax_backward(n, dx, 1, y, 1, dy, 1, false);
+    for (int i = 0; i < SHORT; i++)
+        assert_true(check_get(type, dx, i) == (i < n ? 0 : 7));
+}
+
 static void try_edges(const kernel_table *table, kernel_type type)
 {
     double x[SHORT];
-    fill(type, x, -INFINITY);
-    expect_row(table, type, x, 0, -INFINITY, -INFINITY, "-inf only");
-    for (int at = 0; at < SHORT; at++) {
+    for (int64_t n = 1; n <= SHORT; n++) {
         fill(type, x, -INFINITY);
-        check_put(type, x, at, NAN);
-        expect_row(table, type, x, NAN, NAN, NAN, "a NaN among -inf");
-        check_put(type, x, at, INFINITY);
-        expect_row(table, type, x, NAN, NAN, NAN, "+inf among -inf");
-        fill(type, x, 1);
-        check_put(type, x, at, NAN);
-        expect_row(table, type, x, NAN, NAN, NAN, "a NaN among numbers");
-        check_put(type, x, at, INFINITY);
-        expect_row(table, type, x, NAN, NAN, NAN, "+inf among numbers");
+        expect_row(table, type, n, x, 0, -INFINITY, -INFINITY, "-inf only");
+        expect_no_derivative(table, type, n);
+        for (int at = 0; at < n; at++) {
+            fill(type, x, -INFINITY);
+            check_put(type, x, at, NAN);
+            expect_row(table, type, n, x, NAN, NAN, NAN, "a NaN among -inf");
+            check_put(type, x, at, INFINITY);
+            expect_row(table, type, n, x, NAN, NAN, NAN, "+inf among -inf");
+            for (int i = 0; i < n; i++)
+                check_put(type, x, i, 1e4L * (i % 3));
+            check_put(type, x, at, NAN);
+            expect_row(table, type, n, x, NAN, NAN, NAN, "a NaN among numbers");
+            check_put(type, x, at, INFINITY);
+            expect_row(table, type, n, x, NAN, NAN, NAN, "+inf among numbers");
+        }
     }
 }
 
