@@ -42,6 +42,7 @@
 #include "llmlab/optim.h"
 #include "llmlab/position.h"
 #include "llmlab/runtime.h"
+#include "llmlab/spectral.h"
 #include "llmlab/safetensors.h"
 #include "llmlab/status.h"
 #include "llmlab/tensor.h"

@@ -17,7 +17,8 @@ ALLOWED = {
     "examples": {"examples", "public autograd", "public nn"},
 }
 # Every other header in include/llmlab, and llmlab.h itself, which includes them all, belongs to nn.
-ENGINE_HEADERS = {"check.h", "graph.h", "linalg.h", "op.h", "ops.h", "runtime.h", "status.h", "tensor.h"}
+ENGINE_HEADERS = {"check.h", "graph.h", "linalg.h", "op.h", "ops.h", "runtime.h", "spectral.h", "status.h",
+                  "tensor.h"}
 
 # A name that only some files may use: (pattern, the files, why).
 ONLY_IN = [

@@ -51,6 +51,21 @@ LAB_API LAB_CHECKED lab_status lab_svd(const lab_tensor *a, lab_tensor **u, lab_
  */
 LAB_API LAB_CHECKED lab_status lab_spectral_norm(const lab_tensor *a, double *norm);
 
+/**
+ * The singular values of a b^T, descending, for two tall matrices: W_q W_k^T of an attention head is such a product.
+ *
+ * With a = q r and b = p t, they are those of r t^T, since q and p are orthonormal: the product of [k, k] at most is
+ * the only one that is formed. All others of a b^T are exactly 0.
+ *
+ * @param a  [m, k], float; not changed
+ * @param b  [n, k], of a's dtype; not changed
+ * @param s  receives [min(m, n, k)], owned by the caller; NULL on failure
+ * @return LAB_OK, LAB_ERR_ARGUMENT (NULL), LAB_ERR_DTYPE (not floating-point; two dtypes), LAB_ERR_SHAPE (not matrices;
+ *         their numbers of columns differ), LAB_ERR_RANGE (sizes LAPACK cannot count; NaN or infinity; no convergence),
+ *         LAB_ERR_MEMORY
+ */
+LAB_API LAB_CHECKED lab_status lab_product_singular_values(const lab_tensor *a, const lab_tensor *b, lab_tensor **s);
+
 #ifdef __cplusplus
 }
 #endif

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <math.h>
 
+#include "../kernels/gemm.h"
 #include "../kernels/lapack.h"
 #include "memory.h"
 #include "tensor_impl.h"
@@ -241,5 +242,71 @@ lab_status lab_spectral_norm(const lab_tensor *a, double *norm)
     if (status == LAB_OK)
         status = judge(name, largest_value(&w, m, n, copy, workspace, norm));
     give_back(&w);
+    return status;
+}
+
+/* ---- Singular values of a product ---------------------------------------------------------------------------------- */
+
+/* c = r t^T, all of them row-major. */
+static lab_status multiply_transposed(const lab_tensor *r, const lab_tensor *t, lab_tensor *c)
+{
+    const gemm_product product = {.type = r->dtype == LAB_F64 ? KERNEL_F64 : KERNEL_F32,
+                                  .m = r->shape[0],
+                                  .n = t->shape[0],
+                                  .k = r->shape[1],
+                                  .a = r->data,
+                                  .a_row = r->shape[1],
+                                  .a_col = 1,
+                                  .b = t->data,
+                                  .b_row = 1,
+                                  .b_col = r->shape[1],
+                                  .c = c->data,
+                                  .c_row = t->shape[0],
+                                  .c_col = 1};
+    const size_t bytes = lab__gemm_workspace(1, &product);
+    void *workspace = bytes ? lab__allocate(bytes) : NULL;
+    if (bytes && !workspace)
+        return lab__fail(LAB_ERR_MEMORY, "lab_product_singular_values: no memory to work in");
+    lab__gemm_run(1, &product, workspace);
+    if (workspace)
+        lab__release(workspace, bytes);
+    return LAB_OK;
+}
+
+static lab_status check_pair(const lab_tensor *a, const lab_tensor *b)
+{
+    const char *name = "lab_product_singular_values";
+    matrix_work w;
+    lab_status status = check_matrix(name, a, &w);
+    if (status == LAB_OK && (b->dtype != a->dtype || b->rank != 2 || b->shape[1] != a->shape[1]))
+        return lab__fail(b->dtype != a->dtype ? LAB_ERR_DTYPE : LAB_ERR_SHAPE,
+                         "%s: b is %s, a %s; dtypes and numbers of columns must be equal", name, lab__tensor_text(b),
+                         lab__tensor_text(a));
+    return status;
+}
+
+lab_status lab_product_singular_values(const lab_tensor *a, const lab_tensor *b, lab_tensor **s)
+{
+    lab_tensor *q = NULL, *r = NULL, *p = NULL, *t = NULL, *c = NULL;
+    if (s)
+        *s = NULL;
+    if (!a || !b || !s)
+        return lab__fail(LAB_ERR_ARGUMENT, "lab_product_singular_values: %s is NULL", !a ? "a" : !b ? "b" : "s");
+    lab_status status = check_pair(a, b);
+    if (status == LAB_OK)
+        status = lab_qr(a, &q, &r);
+    lab_tensor_destroy(&q);
+    if (status == LAB_OK)
+        status = lab_qr(b, &p, &t);
+    lab_tensor_destroy(&p);
+    if (status == LAB_OK)
+        status = create_matrix(&c, a, r->shape[0], t->shape[0]);
+    if (status == LAB_OK)
+        status = multiply_transposed(r, t, c);
+    if (status == LAB_OK)
+        status = lab_svd(c, NULL, s, NULL);
+    lab_tensor_destroy(&r);
+    lab_tensor_destroy(&t);
+    lab_tensor_destroy(&c);
     return status;
 }

@@ -1,4 +1,4 @@
-/* lapack.c - QR and singular values by LAPACKE's _work forms.
+/* lapack.c - QR, singular values, tridiagonal eigenvalues, by LAPACKE's _work forms.
  *
  * LAPACK's matrices are column-major, and LAPACKE's row-major forms allocate transposed copies. So none is asked for:
  * QR copies a transposed into the workspace, and the SVD reads row-major `a` as what it is in column-major, a^T, whose
@@ -246,6 +246,22 @@ int lab__svd(kernel_type type, int64_t m, int64_t n, const void *a, void *s, voi
     lab__blas_guard_enter();
     lab__blas_piece_begin();
     int info = call_svd(type, m, n, &p, s, u, vt, (int)p.work_count);
+    lab__blas_piece_end();
+    lab__blas_guard_leave();
+    return info;
+}
+
+/* ---- Tridiagonal matrices ------------------------------------------------------------------------------------------ */
+
+int lab__tridiagonal(int64_t n, double *diagonal, double *below, double *vectors, double *workspace)
+{
+    if (n > INT_MAX)
+        return -1;
+    if (!all_finite(KERNEL_F64, n, diagonal) || !all_finite(KERNEL_F64, n - 1, below))
+        return 1;
+    lab__blas_guard_enter();
+    lab__blas_piece_begin();
+    int info = LAPACKE_dstev_work(LAPACK_COL_MAJOR, 'V', (int)n, diagonal, below, vectors, (int)n, workspace);
     lab__blas_piece_end();
     lab__blas_guard_leave();
     return info;

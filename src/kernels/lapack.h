@@ -17,4 +17,8 @@ int lab__qr(kernel_type type, int64_t m, int64_t n, const void *a, void *q, void
 size_t lab__svd_workspace(kernel_type type, int64_t m, int64_t n, bool vectors);
 int lab__svd(kernel_type type, int64_t m, int64_t n, const void *a, void *s, void *u, void *vt, void *workspace);
 
+/* The symmetric tridiagonal matrix of n >= 1 numbers on its diagonal and n - 1 below it: eigenvalues, ascending, into
+ * `diagonal`; `below` (n numbers of room) is destroyed; eigenvector number i at vectors + i * n. `workspace`: 2 n. */
+int lab__tridiagonal(int64_t n, double *diagonal, double *below, double *vectors, double *workspace);
+
 #endif
