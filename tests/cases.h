@@ -140,6 +140,8 @@ bool check_sdpa(run *r);
 void call_layer_norm(run *r), call_rms_norm(run *r), call_rope(run *r), call_cross_entropy(run *r), call_linear(run *r),
     call_swiglu(run *r), call_embedding(run *r);
 void call_load_safetensors(run *r);
+void call_adamw(run *r), call_clip_grad_norm(run *r);
+bool check_clip_grad_norm(run *r);
 void call_unary(run *r), call_binary(run *r), call_gelu(run *r), call_along_axis(run *r), call_reduction(run *r);
 
 /* What single notes demand beyond their part's numbers (cases_notes.c). */

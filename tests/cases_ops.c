@@ -93,6 +93,8 @@ static const op_entry table[] = {
     {"cross_entropy", call_cross_entropy, "ignore_index reduction label_smoothing", "logits target", .paths = true,
      .indices = true},
     {"rope", call_rope, "base layout n_rot", "x pos"},
+    {"adamw", call_adamw, "lr beta1 beta2 eps weight_decay", "p0 grads"},
+    {"clip_grad_norm", call_clip_grad_norm, "max_norm", "g1 g2", .check = check_clip_grad_norm},
     {"embedding", call_embedding, "", "table ids", .indices = true},
     {"linear", call_linear, "", "x w b"},
     {"load_safetensors", call_load_safetensors, "", "file"},

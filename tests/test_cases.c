@@ -15,7 +15,7 @@
 static const struct {
     const char *path;
     int unsupported;
-} expected[] = {{"composed", 37}, {"fused", 50}, {"both", 50}};
+} expected[] = {{"composed", 28}, {"fused", 41}, {"both", 41}};
 
 enum { EXIT_BAD_USE = 2 };
 
