@@ -69,10 +69,36 @@ static lab_tensor *rms_norm_plain_composed(lab_graph *g, lab_tensor **xs, void *
     return lab_rms_norm_composed(g, xs[0], NULL, eps);
 }
 
+static lab_tensor *bias_gelu(lab_graph *g, lab_tensor **xs, void *ctx)
+{
+    (void)ctx;
+    return lab_bias_gelu(g, xs[0], xs[1], LAB_GELU_ERF);
+}
+
+static lab_tensor *bias_gelu_composed(lab_graph *g, lab_tensor **xs, void *ctx)
+{
+    (void)ctx;
+    return lab_bias_gelu_composed(g, xs[0], xs[1], LAB_GELU_ERF);
+}
+
+static lab_tensor *bias_gelu_tanh(lab_graph *g, lab_tensor **xs, void *ctx)
+{
+    (void)ctx;
+    return lab_bias_gelu(g, xs[0], xs[1], LAB_GELU_TANH);
+}
+
+static lab_tensor *bias_gelu_tanh_composed(lab_graph *g, lab_tensor **xs, void *ctx)
+{
+    (void)ctx;
+    return lab_bias_gelu_composed(g, xs[0], xs[1], LAB_GELU_TANH);
+}
+
 static const twin twins[] = {
     {"layer_norm", layer_norm, layer_norm_composed, 3, {4e-6, 1e-14}},
     {"layer_norm without shift", layer_norm_without_shift, layer_norm_without_shift_composed, 2, {4e-6, 1e-14}},
     {"rms_norm", rms_norm, rms_norm_composed, 2, {4e-6, 1e-14}},
+    {"bias_gelu", bias_gelu, bias_gelu_composed, 2, {1e-6, 1e-14}},
+    {"bias_gelu, tanh", bias_gelu_tanh, bias_gelu_tanh_composed, 2, {1e-6, 1e-14}},
     {"rms_norm, plain", rms_norm_plain, rms_norm_plain_composed, 1, {4e-6, 1e-14}},
 };
 enum { TWINS = sizeof twins / sizeof *twins };

@@ -225,12 +225,104 @@ static void equal_elements_are_normalised_to_exactly_0(void **state)
     check_levels_and_types(equal_rows);
 }
 
+/* ---- GELU ----------------------------------------------------------------------------------------------------------- */
+
+static long double gelu(int kind, long double x, long double *slope)
+{
+    const long double pi = 3.141592653589793238462643L;
+    if (kind == KERNEL_BY_ERF) {
+        long double area = erfcl(-x / sqrtl(2)) / 2;
+        *slope = area + x * expl(-x * x / 2) / sqrtl(2 * pi);
+        return x * area;
+    }
+    long double c = sqrtl(2 / pi), twice_u = 2 * c * (x + 0.044715L * x * x * x), s = 1 / (1 + expl(-twice_u));
+    *slope = s + x * s * (1 / (1 + expl(twice_u))) * 2 * c * (1 + 3 * 0.044715L * x * x);
+    return x * s;
+}
+
+static void check_gelu(const kernel_table *table, kernel_type type, int kind, int64_t n, int variant, uint64_t *stream)
+{
+    const bool with_bias = variant & 1, add = variant & 2, sums = variant & 4;
+    check_row x = draw_row(type, n, variant & 8 ? 30 : 3, 0, stream), bias = draw_row(type, n, 1, 0, stream),
+              y = draw_row(type, n, 1, 0, stream), dy = draw_row(type, n, 1, 0, stream),
+              dx = draw_row(type, n, 1, 0, stream), dbias = draw_row(type, n, 1, 0, stream);
+    const kernel_gelu_fns *f = &table->gelu[type][kind];
+    long double old[MOST], old_bias[MOST];
+    for (int64_t i = 0; i < n; i++) {
+        old[i] = add ? check_row_get(&dx, i) : 0;
+        old_bias[i] = check_row_get(&dbias, i);
+    }
+    f->forward(n, y.at, x.at, with_bias ? bias.at : NULL);
+    f->backward(n, dx.at, add, x.at, with_bias ? bias.at : NULL, dy.at, sums ? dbias.at : NULL);
+    for (int64_t i = 0; i < n; i++) {
+        long double at = check_row_get(&x, i), slope, d;
+        if (with_bias) /* rounded, as the kernel has it */
+            at = type == KERNEL_F32 ? (float)at + (float)check_row_get(&bias, i)
+                                    : (double)at + (double)check_row_get(&bias, i);
+        long double value = gelu(kind, at, &slope), tolerance = 8 * epsilon(type);
+        d = slope * check_row_get(&dy, i);
+        expect_near(table, type, "gelu", n, i, check_row_get(&y, i), value,
+                    tolerance * fabsl(value) + (type == KERNEL_F32 ? FLT_TRUE_MIN : DBL_TRUE_MIN));
+        expect_near(table, type, "gelu's dx", n, i, check_row_get(&dx, i), old[i] + d, tolerance * (fabsl(old[i]) + 1));
+        expect_near(table, type, "gelu's dbias", n, i, check_row_get(&dbias, i), old_bias[i] + (sums ? d : 0),
+                    sums ? tolerance * (fabsl(old_bias[i]) + 1) : 0);
+    }
+    check_row *all[] = {&x, &bias, &dy, &y, &dx, &dbias};
+    for (int i = 0; i < 6; i++) {
+        check_row_untouched(all[i], i < 3, "gelu");
+        check_row_free(all[i]);
+    }
+}
+
+static void gelu_lengths(const kernel_table *table, kernel_type type)
+{
+    uint64_t stream = guarded_stream("gelu");
+    for (int kind = 0; kind < KERNEL_GELU_KINDS; kind++)
+        for (int i = 0; i < LENGTHS; i++)
+            for (int variant = i % 2; variant < 16; variant += 2)
+                check_gelu(table, type, kind, length_at(i, check_lanes(table, type)), variant, &stream);
+}
+
+static void gelu_of_a_row_with_a_bias_and_its_slope(void **state)
+{
+    (void)state;
+    check_levels_and_types(gelu_lengths);
+}
+
+/* The slope is 0 or 1 far out, at infinity too; NaN stays. */
+static void far_out(const kernel_table *table, kernel_type type)
+{
+    uint64_t stream = guarded_stream("far");
+    const double at[] = {INFINITY, -INFINITY, 1e30, -1e30, 300, -300, NAN};
+    check_row x = draw_row(type, 7, 1, 0, &stream), dy = draw_row(type, 7, 0, 1, &stream),
+              dx = draw_row(type, 7, 1, 0, &stream);
+    for (int i = 0; i < 7; i++)
+        check_row_put(&x, i, (long double)at[i]);
+    for (int kind = 0; kind < KERNEL_GELU_KINDS; kind++) {
+        table->gelu[type][kind].backward(7, dx.at, false, x.at, NULL, dy.at, NULL);
+        for (int i = 0; i < 7; i++)
+            expect_near(table, type, "gelu's slope far out", 7, i, check_row_get(&dx, i), i == 6 ? NAN : (i + 1) % 2,
+                        0);
+    }
+    check_row_free(&x);
+    check_row_free(&dy);
+    check_row_free(&dx);
+}
+
+static void slopes_of_gelu_are_flat_far_out(void **state)
+{
+    (void)state;
+    check_levels_and_types(far_out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(norms_of_a_row_and_their_derivatives),
         cmocka_unit_test(norms_bear_rows_far_from_0_and_at_the_ends_of_the_range),
         cmocka_unit_test(equal_elements_are_normalised_to_exactly_0),
+        cmocka_unit_test(gelu_of_a_row_with_a_bias_and_its_slope),
+        cmocka_unit_test(slopes_of_gelu_are_flat_far_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

@@ -73,6 +73,9 @@ static void fill_from(kernel_table *t, kernel_type type, const kernel_part *part
         t->query[type] = part->query;
     if (part->norm.forward)
         t->norm[type] = part->norm;
+    for (int i = 0; i < KERNEL_GELU_KINDS; i++)
+        if (part->gelu[i].forward)
+            t->gelu[type][i] = part->gelu[i];
     for (int i = 0; i < KERNEL_RULE_COUNT; i++)
         if (part->step[i])
             t->step[type][i] = part->step[i];

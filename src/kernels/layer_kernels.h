@@ -1,4 +1,4 @@
-/* layer_kernels.h - the part of the table that fused layers use: norms. Rows are dense.
+/* layer_kernels.h - the part of the table that fused layers use. Rows are dense.
  *
  * The rules of kernels.h hold: a row's bits depend on nothing but the row.
  */
@@ -21,5 +21,14 @@ typedef struct kernel_norm_fns {
     void (*backward)(int64_t n, void *dx, bool add, const void *x, const void *dy, const void *gain, bool centred,
                      const void *kept, void *dgain, void *dshift);
 } kernel_norm_fns;
+
+/* GELU of x + bias, or of x where bias is NULL: with erf, with tanh. */
+enum { KERNEL_BY_ERF, KERNEL_BY_TANH, KERNEL_GELU_KINDS };
+
+typedef struct kernel_gelu_fns {
+    void (*forward)(int64_t n, void *y, const void *x, const void *bias);
+    /* dx (+)= dy gelu'(x + bias), and dbias += the same; dx and dbias may be NULL, dx may be dy. */
+    void (*backward)(int64_t n, void *dx, bool add, const void *x, const void *bias, const void *dy, void *dbias);
+} kernel_gelu_fns;
 
 #endif

@@ -52,6 +52,8 @@ typedef int8_t FN(bytes) __attribute__((vector_size(LANES)));
 
 #include "norm_tmpl.c"
 
+#include "gelu_tmpl.c"
+
 #include "step_tmpl.c"
 
 #include "peak_tmpl.c"
@@ -134,6 +136,7 @@ const kernel_part PART(LEVEL, TYPE) = {
             [KERNEL_LION] = FN(step_lion),
         },
     .query = {.scores = FN(query_scores), .softmax = FN(query_softmax), .values = FN(query_values)},
+    .gelu = {{FN(gelu_erf_forward), FN(gelu_erf_backward)}, {FN(gelu_tanh_forward), FN(gelu_tanh_backward)}},
     .norm = {.forward = FN(norm_forward), .backward = FN(norm_backward)},
     .fma_peak = FN(fma_peak),
 };

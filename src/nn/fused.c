@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { PIECE_ELEMENTS = 16384, ALIGNMENT = 64, MOST_OPERANDS = 8 };
+enum { PIECE_ELEMENTS = 16384, ROWS_AT_ONCE = 32, ALIGNMENT = 64, MOST_OPERANDS = 8 };
 
 lab_status lab__twin_vjp(lab_graph *g, lab_vjp_call *call, lab_tensor *y)
 {
@@ -100,6 +100,37 @@ int64_t lab__rows_per_piece(int64_t rows, int64_t length, int64_t most)
     int64_t fewest = (rows + most - 1) / most, worth = length > 0 ? PIECE_ELEMENTS / length : PIECE_ELEMENTS;
     int64_t n = worth > fewest ? worth : fewest;
     return n > 0 ? n : 1;
+}
+
+int64_t lab__sums_step(int64_t numbers)
+{
+    return (2 * numbers + 7) / 8 * 8;
+}
+
+row_sums lab__sums_begin(double *memory, int64_t numbers, size_t size)
+{
+    if (numbers > 0)
+        memset(memory, 0, (size_t)lab__sums_step(numbers) * sizeof *memory);
+    return (row_sums){
+        .numbers = numbers, .size = size, .sums = memory, .few = numbers > 0 ? (char *)(memory + numbers) : NULL};
+}
+
+void lab__sums_end(row_sums *s)
+{
+    if (s->size == sizeof(double))
+        for (int64_t j = 0; j < s->numbers; j++)
+            s->sums[j] += ((double *)(void *)s->few)[j];
+    else
+        for (int64_t j = 0; j < s->numbers; j++)
+            s->sums[j] += (double)((float *)(void *)s->few)[j];
+    if (s->numbers > 0)
+        memset(s->few, 0, (size_t)s->numbers * s->size);
+}
+
+void lab__sums_row(row_sums *s)
+{
+    if (++s->rows % ROWS_AT_ONCE == 0)
+        lab__sums_end(s);
 }
 
 void lab__place_piece_sums(const lab_place *place, int64_t pieces, const double *sums, int64_t step)

@@ -57,6 +57,21 @@ void lab__place_settle(row_stand_in *s);
 /* Rows of a piece, by sizes alone: enough elements to be worth handing over, and no more than `most` pieces. */
 int64_t lab__rows_per_piece(int64_t rows, int64_t length, int64_t most);
 
+/* Sums over rows of `numbers` numbers each, of one piece: a few rows' in the tensor's own type, to which the kernels
+ * add, from there on in double. Each piece has lab__sums_step doubles. */
+typedef struct row_sums {
+    int64_t numbers, rows;
+    size_t size;
+    double *sums;
+    char *few; /* where kernels add; NULL: nothing is summed */
+} row_sums;
+
+int64_t lab__sums_step(int64_t numbers);
+row_sums lab__sums_begin(double *memory, int64_t numbers, size_t size);
+/* After each row, and at the end. */
+void lab__sums_row(row_sums *s);
+void lab__sums_end(row_sums *s);
+
 /* place (+)= the sum over pieces of numbers [pieces][step], element j of each, in order. place [length], any stride;
  * nothing happens where there is none. */
 void lab__place_piece_sums(const lab_place *place, int64_t pieces, const double *sums, int64_t step);

@@ -43,19 +43,16 @@ lab_tensor *lab_mlp_apply(lab_graph *g, const lab_mlp *x, lab_tensor *input)
 {
     if (lab__healthy(g) && !x)
         return lab__refuse(g, "mlp", LAB_ERR_ARGUMENT, "the layer is NULL");
-    lab_tensor *inner = x ? lab_linear_apply(g, &x->up, input) : NULL;
-    if (!inner)
+    if (!x)
         return NULL;
-    switch (x->activation) {
-    case LAB_ACTIVATION_GELU_ERF:
-        inner = lab_gelu(g, inner, LAB_GELU_ERF);
-        break;
-    case LAB_ACTIVATION_GELU_TANH:
-        inner = lab_gelu(g, inner, LAB_GELU_TANH);
-        break;
-    case LAB_ACTIVATION_SILU_GATED:
+    lab_tensor *inner;
+    if (x->activation == LAB_ACTIVATION_SILU_GATED) {
+        inner = lab_linear_apply(g, &x->up, input);
         inner = lab_mul(g, lab_silu(g, lab_linear_apply(g, &x->gate, input)), inner);
-        break;
+    } else {
+        lab_gelu_kind kind = x->activation == LAB_ACTIVATION_GELU_TANH ? LAB_GELU_TANH : LAB_GELU_ERF;
+        inner = lab_linear_apply(g, &(lab_linear){.weight = x->up.weight}, input);
+        inner = x->up.bias ? lab_bias_gelu(g, inner, x->up.bias, kind) : lab_gelu(g, inner, kind);
     }
     return inner ? lab_linear_apply(g, &x->down, inner) : NULL;
 }

@@ -11,7 +11,7 @@
 
 enum { IN_X, IN_GAIN, IN_SHIFT, INS };
 enum { OUT_Y, OUT_KEPT, OUTS };
-enum { MOST_PIECES = 32, ROWS_AT_ONCE = 32 };
+enum { MOST_PIECES = 32 };
 
 typedef struct norm_attrs {
     double eps;
@@ -37,9 +37,10 @@ typedef struct norm_run {
     row_view x, y, kept, dy, dx;
     const void *gain, *shift;
     bool add;
-    /* Of each piece: sums of dgain and dshift, and as much again in the tensor's own type for a few rows. */
-    double *sums;
+    /* Gradients of gain and shift: the numbers that each row adds to, and each piece's sums. */
     bool wants_gain, wants_shift;
+    int64_t numbers;
+    double *sums;
 } norm_run;
 
 static norm_run run_of(const void *attrs, lab_tensor *const *in, lab_tensor *const *out)
@@ -82,52 +83,29 @@ static lab_status norm_forward(lab_op_call *call)
 
 /* ---- Backward -------------------------------------------------------------------------------------------------------- */
 
-/* The sums of a piece: doubles for gain and shift, then the same in the tensor's type. */
-static int64_t sums_step(int64_t length)
-{
-    return (4 * length + 7) / 8 * 8;
-}
-
 static size_t norm_backward_scratch(const lab_vjp_call *call)
 {
     norm_run r = run_of(call->attrs, call->in, call->out);
     size_t bytes = lab__stand_in_bytes(call->grad_out[OUT_Y]) + lab__stand_in_bytes(call->places[IN_X].tensor);
-    if (call->wants[IN_GAIN] || call->wants[IN_SHIFT])
-        bytes += (size_t)(pieces_of(&r) * sums_step(r.length)) * sizeof(double);
-    return bytes;
-}
-
-static void add_up(bool wide, int64_t n, double *sums, void *few)
-{
-    if (wide)
-        for (int64_t j = 0; j < n; j++)
-            sums[j] += ((double *)few)[j];
-    else
-        for (int64_t j = 0; j < n; j++)
-            sums[j] += (double)((float *)few)[j];
-    memset(few, 0, (size_t)n * (wide ? sizeof(double) : sizeof(float)));
+    int64_t numbers = (call->wants[IN_GAIN] + call->wants[IN_SHIFT]) * r.length;
+    return bytes + (size_t)(pieces_of(&r) * lab__sums_step(numbers)) * sizeof(double);
 }
 
 static void backward_piece(void *context, int64_t piece, int worker)
 {
     (void)worker;
     const norm_run *r = context;
-    const bool sums_wanted = r->wants_gain || r->wants_shift;
-    int64_t first = piece * r->piece_rows, n = r->rows - first < r->piece_rows ? r->rows - first : r->piece_rows;
-    double *sums = sums_wanted ? r->sums + piece * sums_step(r->length) : NULL;
-    char *few = sums_wanted ? (char *)(sums + 2 * r->length) : NULL;
-    void *dgain = r->wants_gain ? few : NULL;
-    void *dshift = r->wants_shift ? few + r->length * (int64_t)r->x.size : NULL;
-    if (sums_wanted)
-        memset(sums, 0, (size_t)sums_step(r->length) * sizeof *sums);
-    for (int64_t i = 0; i < n; i++) {
-        int64_t row = first + i;
+    int64_t row = piece * r->piece_rows, end = row + r->piece_rows < r->rows ? row + r->piece_rows : r->rows;
+    row_sums sums = lab__sums_begin(r->sums + piece * lab__sums_step(r->numbers), r->numbers, r->x.size);
+    void *dgain = r->wants_gain ? sums.few : NULL;
+    void *dshift = r->wants_shift ? sums.few + (r->numbers - r->length) * (int64_t)r->x.size : NULL;
+    for (; row < end; row++) {
         r->kernels->backward(r->length, lab__row_at(&r->dx, row), r->add, lab__row_at(&r->x, row),
                              lab__row_at(&r->dy, row), r->gain, r->attrs->centred, lab__row_at(&r->kept, row), dgain,
                              dshift);
-        if (sums_wanted && ((i + 1) % ROWS_AT_ONCE == 0 || i + 1 == n))
-            add_up(r->x.size == sizeof(double), 2 * r->length, sums, few);
+        lab__sums_row(&sums);
     }
+    lab__sums_end(&sums);
 }
 
 static lab_status norm_backward(lab_vjp_call *call)
@@ -139,12 +117,13 @@ static lab_status norm_backward(lab_vjp_call *call)
     r.dx = lab__place_rows(&dx, &call->places[IN_X], &r.add, &scratch);
     r.wants_gain = call->places[IN_GAIN].tensor;
     r.wants_shift = call->places[IN_SHIFT].tensor;
+    r.numbers = (r.wants_gain + r.wants_shift) * r.length;
     r.sums = (double *)(void *)scratch;
-    int64_t pieces = pieces_of(&r);
+    int64_t pieces = pieces_of(&r), step = lab__sums_step(r.numbers);
     lab__parallel_run(pieces, backward_piece, &r);
     lab__place_settle(&dx);
-    lab__place_piece_sums(&call->places[IN_GAIN], pieces, r.sums, sums_step(r.length));
-    lab__place_piece_sums(&call->places[IN_SHIFT], pieces, r.sums + r.length, sums_step(r.length));
+    lab__place_piece_sums(&call->places[IN_GAIN], pieces, r.sums, step);
+    lab__place_piece_sums(&call->places[IN_SHIFT], pieces, r.sums + (r.numbers - r.length), step);
     return LAB_OK;
 }
 

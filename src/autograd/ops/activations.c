@@ -241,9 +241,32 @@ static lab_status gelu_vjp(lab_graph *g, lab_vjp_call *call)
     return lab__slope_vjp(g, call, gelu_slope(call->attrs), call->in[0]);
 }
 
+/* x is dy and the operand. */
+static void produce_gelu(const void *context, kernel_type type, int64_t n, void *y, int64_t y_stride, char *const *x,
+                         const int64_t *x_strides)
+{
+    _Alignas(64) char rows[3][PLACE_CHUNK_BYTES];
+    const kernel_table *kernels = lab__kernels();
+    const void *from[2];
+    for (int i = 0; i < 2; i++) {
+        from[i] = x[i];
+        if (x_strides[i] != 1) {
+            kernels->unary[type][KERNEL_COPY](n, rows[i], 1, x[i], x_strides[i], 0);
+            from[i] = rows[i];
+        }
+    }
+    void *to = y_stride == 1 ? y : rows[2];
+    const int kind = gelu_kind(context) == LAB_GELU_TANH ? KERNEL_BY_TANH : KERNEL_BY_ERF;
+    kernels->gelu[type][kind].backward(n, to, false, from[1], NULL, from[0], NULL);
+    if (to != y)
+        kernels->unary[type][KERNEL_COPY](n, y, y_stride, to, 1, 0);
+}
+
 static lab_status gelu_backward(lab_vjp_call *call)
 {
-    return lab__slope_backward(call, gelu_slope(call->attrs), call->in[0], 30);
+    lab__place_compute(&call->places[0], 2, (const lab_tensor *[]){call->grad_out[0], call->in[0]}, 12, produce_gelu,
+                       call->attrs, NULL);
+    return LAB_OK;
 }
 
 const lab_op lab__op_gelu = {
