@@ -41,6 +41,7 @@
 #include "llmlab/ops.h"
 #include "llmlab/optim.h"
 #include "llmlab/position.h"
+#include "llmlab/pretrained.h"
 #include "llmlab/runtime.h"
 #include "llmlab/spectral.h"
 #include "llmlab/safetensors.h"
