@@ -1,7 +1,8 @@
 /* test_allocation.c - from the second step of a loop on, no malloc at all: not the library's, not anybody's.
  *
  * malloc itself is counted, not only the library's hook: by interposing it, or under AddressSanitizer by its hooks.
- * BLAS allocates for itself (BLIS does in each call), which is not counted where its library is one of its own.
+ * BLAS allocates for itself (BLIS does in each call), which is not counted where its library is one of its own,
+ * nor what OpenMP allocates for it.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -20,7 +21,7 @@
 #include "kernels/parallel.h"
 
 static atomic_int counting, allocations;
-static void *_Atomic blas; /* where BLAS's library begins, if it is not our own program */
+static void *_Atomic others[2]; /* where the libraries of BLAS and of the OpenMP under it begin */
 
 static void *library_of(const void *address)
 {
@@ -31,7 +32,10 @@ static void *library_of(const void *address)
 /* `caller` asks for memory. */
 static void note(const void *caller)
 {
-    if (atomic_load(&counting) && (!atomic_load(&blas) || library_of(caller) != atomic_load(&blas)))
+    if (!atomic_load(&counting))
+        return;
+    const void *library = library_of(caller);
+    if (!library || (library != atomic_load(&others[0]) && library != atomic_load(&others[1])))
         atomic_fetch_add(&allocations, 1);
 }
 
@@ -115,8 +119,11 @@ int posix_memalign(void **memory, size_t alignment, size_t bytes)
 
 static void watch_malloc(void)
 {
-    void *of_blas = library_of(dlsym(RTLD_DEFAULT, "cblas_sgemm"));
-    atomic_store(&blas, of_blas == library_of((const void *)&counting) ? NULL : of_blas);
+    static const char *const functions[] = {"cblas_sgemm", "omp_get_max_threads"};
+    for (int i = 0; i < 2; i++) {
+        void *library = library_of(dlsym(RTLD_DEFAULT, functions[i]));
+        atomic_store(&others[i], library == library_of(&counting) ? NULL : library); /* a part of this program counts */
+    }
 }
 #endif
 
