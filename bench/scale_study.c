@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const study_command *const commands[] = {&study_saturation, &study_learn};
+static const study_command *const commands[] = {&study_saturation, &study_learn, &study_optim, &study_mechanism,
+                                                &study_correlated};
 enum { COMMANDS = sizeof commands / sizeof *commands, MAX_WORDS = 64 };
 
 static const char *const plot_endings[] = {".svg", ".png", NULL};
@@ -94,8 +95,9 @@ static int make_options(bench_option *options, study *s)
         "--threads",  "N",        "runs side by side; results do not depend on it (default: all processors)",
         &to->threads, .least = 1, .most = 256};
     options[n++] = (bench_option){"--d", "LIST", "head sizes", &to->d, .many = true, .least = 1, .most = most_d};
-    options[n++] = (bench_option){"--laws",  "LIST",       "none, sqrt, linear, control, softcap, qknorm",
-                                  &to->laws, .many = true, .words = study_law_words};
+    options[n++] =
+        (bench_option){"--laws",  "LIST",       "none, sqrt, linear, control, softcap, qknorm, start, update",
+                       &to->laws, .many = true, .words = study_law_words};
     if (command->takes & STUDY_TAKES_N)
         options[n++] = (bench_option){"--n", "N", "how many keys", &to->n, .least = 2, .most = 65536};
     if (command->takes & STUDY_TAKES_OPTIMIZERS)

@@ -23,6 +23,8 @@ typedef enum study_law {
     STUDY_CONTROL,
     STUDY_SOFTCAP,
     STUDY_QKNORM,
+    STUDY_START,
+    STUDY_UPDATE,
     STUDY_LAWS
 } study_law;
 
@@ -110,7 +112,7 @@ struct study_command {
     int plot_width, plot_height;
 };
 
-extern const study_command study_saturation, study_learn;
+extern const study_command study_saturation, study_learn, study_optim, study_mechanism, study_correlated;
 
 extern const char *const study_optimizer_words[], *const study_dtype_words[]; /* NULL-terminated */
 

@@ -13,9 +13,14 @@ const study_rule study_rules[STUDY_LAWS] = {
     [STUDY_QKNORM] =
         {"qknorm", "queries and keys over their root mean square, with learned gains that start at 1; then / sqrt(d)",
          -0.5, -1, 0, true},
+    [STUDY_START] = {"start", "only the start is scaled: scores * sqrt(d), Wq and Wk drawn with variance d^-2", 0.5, -2,
+                     0, false},
+    [STUDY_UPDATE] = {"update", "only the update is scaled: scores / d, Wq and Wk drawn with variance 1", -1, 0, 0,
+                      false},
 };
 
-const char *const study_law_words[STUDY_LAWS + 1] = {"none", "sqrt", "linear", "control", "softcap", "qknorm", NULL};
+const char *const study_law_words[STUDY_LAWS + 1] = {"none",   "sqrt",  "linear", "control", "softcap",
+                                                     "qknorm", "start", "update", NULL};
 
 const char *const study_optimizer_words[] = {"sgd", "momentum", "rmsprop", "adam", "adamw", "lion", "sign", NULL};
 const char *const study_dtype_words[] = {"f32", "f64", NULL};

@@ -7,8 +7,8 @@
 #include <string.h>
 
 const char *const study_colors[STUDY_LAWS] = {
-    [STUDY_NONE] = "#c8321e",    [STUDY_SQRT] = "#1f5fbf",    [STUDY_LINEAR] = "#1aa184",
-    [STUDY_CONTROL] = "#e08a00", [STUDY_SOFTCAP] = "#7a3fa0", [STUDY_QKNORM] = "#606060",
+    [STUDY_NONE] = "#c8321e",    [STUDY_SQRT] = "#1f5fbf",   [STUDY_LINEAR] = "#1aa184", [STUDY_CONTROL] = "#e08a00",
+    [STUDY_SOFTCAP] = "#7a3fa0", [STUDY_QKNORM] = "#606060", [STUDY_START] = "#c060a0",  [STUDY_UPDATE] = "#20a0c8",
 };
 
 const char *study_number_text(double value, char text[32])
