@@ -153,8 +153,10 @@ static long double plain_score(const study_head *head, const double *x, const do
         score += q[i] * k[i];
     if (head->law == STUDY_SQRT || head->law == STUDY_QKNORM)
         score /= sqrtl(D);
-    if (head->law == STUDY_LINEAR)
+    if (head->law == STUDY_LINEAR || head->law == STUDY_UPDATE)
         score /= D;
+    if (head->law == STUDY_START)
+        score *= sqrtl(D);
     return head->law == STUDY_SOFTCAP ? 50 * tanhl(score / 50) : score;
 }
 
