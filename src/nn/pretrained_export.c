@@ -16,7 +16,7 @@ typedef struct writing {
     lab_safetensors_writer *writer;
     lab_tensor **made; /* views, joined tensors, zeros */
     int64_t count, room;
-} export;
+} writing;
 
 /* The tensor is the export's from here on. */
 static lab_status add_made(writing *to, const char *name, lab_tensor *t)
