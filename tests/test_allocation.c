@@ -295,6 +295,46 @@ static void a_blocks_step_calls_no_malloc_after_the_first(void **state)
     assert_int_equal(lab_set_threads(0), LAB_OK);
 }
 
+/* Norm, clipping and the step of every rule, by visits in the order of the layers. */
+static void optimisers_call_no_malloc_after_their_first_step(void **state)
+{
+    (void)state;
+    lab_block block;
+    lab_block_config config = {.width = 16, .heads = 4, .bias = true};
+    watch_malloc();
+    start_threads(3);
+    assert_int_equal(lab_block_init(&block, &config, LAB_F32, 1), LAB_OK);
+    lab_graph *g = lab_graph_create(NULL);
+    for (int rule = LAB_SGD; rule <= LAB_LION; rule++) {
+        const double momentum = rule <= LAB_RMSPROP ? 0.9 : 0;
+        lab_optimizer *optimizer;
+        lab_optimizer_config how = {.rule = (lab_rule)rule, .rate = 1e-3, .momentum = momentum, .decay = 0.1};
+        assert_int_equal(lab_optimizer_create(&optimizer, &how), LAB_OK);
+        for (int i = 0; i < 3; i++) {
+            lab_graph_reset(g);
+            lab_tensor *x = lab_randn(g, LAB_F32, 3, (int64_t[]){2, 12, 16}, 1);
+            assert_int_equal(lab_backward(g, lab_sum_all(g, lab_block_apply(g, &block, x, NULL, NULL))), LAB_OK);
+            atomic_store(&allocations, 0);
+            atomic_store(&counting, i > 0);
+            lab_grad_norm norm = {0};
+            lab_status status = lab_block_visit(&block, "block", lab_grad_norm_add, &norm);
+            if (status == LAB_OK)
+                status = lab_optimizer_set_scale(optimizer, lab_clip_factor(lab_grad_norm_value(&norm), 1));
+            if (status == LAB_OK)
+                status = lab_block_visit(&block, "block", lab_optimizer_step, optimizer);
+            if (status == LAB_OK)
+                status = lab_block_visit(&block, "block", lab_clear_grads, NULL);
+            atomic_store(&counting, 0);
+            assert_int_equal(status, LAB_OK);
+            assert_int_equal(atomic_load(&allocations), 0);
+        }
+        lab_optimizer_destroy(&optimizer);
+    }
+    lab_graph_destroy(&g);
+    lab_block_free(&block);
+    assert_int_equal(lab_set_threads(0), LAB_OK);
+}
+
 /* Every option of the fused path, its backward over ranges of keys, and packed sequences, by three threads. */
 static void fused_attention_calls_no_malloc_after_its_first_step(void **state)
 {
@@ -355,6 +395,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_blocks_step_calls_no_malloc_after_the_first),
+        cmocka_unit_test(optimisers_call_no_malloc_after_their_first_step),
         cmocka_unit_test(the_counter_counts),
         cmocka_unit_test(fused_attention_calls_no_malloc_after_its_first_step),
         cmocka_unit_test(a_training_loop_calls_no_malloc_after_its_first_step),

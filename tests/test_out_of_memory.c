@@ -127,6 +127,32 @@ static lab_status factorizing(const void *what)
     return status;
 }
 
+static lab_tensor *bowl(lab_graph *g, lab_tensor **xs, void *ctx)
+{
+    (void)ctx;
+    return lab_sum_all(g, lab_mul(g, xs[0], lab_mul(g, xs[0], xs[0])));
+}
+
+static lab_status finding_eigenvalues(const void *what)
+{
+    (void)what;
+    static const double data[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13};
+    lab_tensor *a = NULL, *s = NULL;
+    double values[3], vectors[36];
+    lab_lanczos_opts opts = {.top = 2, .bottom = 1, .vectors = vectors};
+    lab_lanczos_report report;
+    lab_status status = lab_tensor_from(&a, LAB_F64, 2, small, data);
+    if (status == LAB_OK)
+        status = lab_product_singular_values(a, a, &s);
+    if (status == LAB_OK)
+        status = lab_hessian_eigenvalues(bowl, NULL, 1, &a, &opts, values, NULL, &report);
+    if (status == LAB_OK)
+        assert_true(report.converged && values[0] > 77.9 && values[0] < 78.1);
+    lab_tensor_destroy(&a);
+    lab_tensor_destroy(&s);
+    return status;
+}
+
 /* ---- A training step, with many leaves, a checkpoint, gradients kept and gradients added --------------------------------- */
 
 static lab_tensor *block(lab_graph *g, lab_tensor **xs, void *ctx)
@@ -314,6 +340,48 @@ static lab_status training_a_block(const void *what)
     return status;
 }
 
+/* More parameters than the first table of an optimiser holds; state read through and steps taken. */
+static lab_status look_at(const char *name, lab_tensor **state, void *ctx)
+{
+    (void)name;
+    ++*(int *)ctx;
+    return *state ? LAB_OK : LAB_ERR_STATE;
+}
+
+static lab_status optimising(const void *what)
+{
+    enum { PARAMETERS = 35 };
+    (void)what;
+    lab_tensor *p[PARAMETERS] = {NULL};
+    lab_optimizer *optimizer;
+    int seen = 0;
+    lab_status status = lab_optimizer_create(&optimizer, &(lab_optimizer_config){.rule = LAB_ADAMW, .rate = 0.1});
+    lab_graph *g = status == LAB_OK ? lab_graph_create(NULL) : NULL;
+    if (!g)
+        status = LAB_ERR_MEMORY;
+    for (int i = 0; i < PARAMETERS && status == LAB_OK; i++) {
+        char name[20];
+        snprintf(name, sizeof name, "p%d", i);
+        status = lab_tensor_create(&p[i], LAB_F32, 1, small);
+        if (status == LAB_OK)
+            status = lab_tensor_require_grad(p[i], true);
+        if (status == LAB_OK)
+            status = lab_backward(g, lab_sum_all(g, p[i]));
+        if (status == LAB_OK)
+            status = lab_optimizer_step(name, &p[i], optimizer);
+        if (status == LAB_OK)
+            status = lab_clip_grad_norm(i + 1, p, 1, NULL);
+    }
+    if (optimizer)
+        assert_int_equal(lab_optimizer_visit(optimizer, NULL, look_at, &seen), LAB_OK);
+    assert_true(seen % 3 == 0 && (status != LAB_OK || seen == 3 * PARAMETERS));
+    lab_graph_destroy(&g);
+    lab_optimizer_destroy(&optimizer);
+    for (int i = 0; i < PARAMETERS; i++)
+        lab_tensor_destroy(&p[i]);
+    return status;
+}
+
 /* ---- Every op, from the table ------------------------------------------------------------------------------------------- */
 
 /* A leaf for an operand: small whole numbers, good for any of the table's ops. */
@@ -394,6 +462,7 @@ static void tensors_survive_the_failure_of_any_allocation(void **state)
     starve("tensors", making_tensors, NULL);
     starve("lab_graph_create", making_a_graph, NULL);
     starve("linear algebra", factorizing, NULL);
+    starve("eigenvalues", finding_eigenvalues, NULL);
 }
 
 static void training_survives_the_failure_of_any_allocation(void **state)
@@ -432,6 +501,7 @@ static void layers_survive_the_failure_of_any_allocation(void **state)
                              .rope = &(lab_rope_opts){0}};
     starve("lab_block", training_a_block, &gelu);
     starve("lab_block, gated", training_a_block, &silu);
+    starve("lab_optimizer", optimising, NULL);
 }
 
 int main(void)
