@@ -78,6 +78,26 @@ void case_layouts(gemm_product *p, case_layout a, case_layout b, case_layout c)
     batch_strides(p, p->c_batch, lay_out(c, p->m, p->n, &p->c_row, &p->c_col));
 }
 
+void case_both_types(gemm_product p, void (*fn)(const gemm_product *p, uint64_t *stream), uint64_t *stream)
+{
+    for (int i = 0; i < 4; i++) {
+        p.type = i % 2 ? KERNEL_F64 : KERNEL_F32;
+        p.add = i / 2;
+        fn(&p, stream);
+    }
+}
+
+void case_every_layout(int64_t m, int64_t n, int64_t k, void (*fn)(const gemm_product *p, uint64_t *stream),
+                       uint64_t *stream)
+{
+    for (int layouts = 0; layouts < LAYOUTS * LAYOUTS * LAYOUT_RESULTS; layouts++) {
+        gemm_product p = {.m = m, .n = n, .k = k};
+        case_layouts(&p, (case_layout)(layouts % LAYOUTS), (case_layout)(layouts / LAYOUTS % LAYOUTS),
+                     (case_layout)(layouts / LAYOUTS / LAYOUTS));
+        case_both_types(p, fn, stream);
+    }
+}
+
 /* Axes in a random order from the innermost outwards, some with gaps, some of stride 0 if that is allowed. */
 static void random_strides(uint64_t *stream, int count, const int64_t *sizes, int64_t **strides, int may_repeat,
                            int64_t gap_in)

@@ -31,6 +31,11 @@ typedef struct gemm_case {
 void case_layouts(gemm_product *p, case_layout a, case_layout b, case_layout c);
 void case_random_strides(gemm_product *p, uint64_t *stream);
 
+/* Calls fn for `p` in both types, written and added; for every layout of both operands and the result, each so. */
+void case_both_types(gemm_product p, void (*fn)(const gemm_product *p, uint64_t *stream), uint64_t *stream);
+void case_every_layout(int64_t m, int64_t n, int64_t k, void (*fn)(const gemm_product *p, uint64_t *stream),
+                       uint64_t *stream);
+
 /* Memory of the extent that the strides of `p` need, random operands; the result is NaN, or random if it is added to.
  */
 gemm_case case_make(const gemm_product *p, uint64_t *stream);

@@ -33,28 +33,14 @@ static void try_product(const gemm_product *p, uint64_t *stream)
 
 /* ---- Against a loop ---------------------------------------------------------------------------------------------------- */
 
-static void every_layout_of_all_three(int64_t m, int64_t n, int64_t k, uint64_t *stream)
-{
-    for (int layouts = 0; layouts < LAYOUTS * LAYOUTS * LAYOUT_RESULTS; layouts++) {
-        gemm_product p = {.m = m, .n = n, .k = k};
-        case_layouts(&p, (case_layout)(layouts % LAYOUTS), (case_layout)(layouts / LAYOUTS % LAYOUTS),
-                     (case_layout)(layouts / LAYOUTS / LAYOUTS));
-        for (int i = 0; i < 4; i++) {
-            p.type = i % 2 ? KERNEL_F64 : KERNEL_F32;
-            p.add = i / 2;
-            try_product(&p, stream);
-        }
-    }
-}
-
 static void every_layout_gives_the_product_and_touches_nothing_else(void **state)
 {
     (void)state;
     static const int64_t sizes[] = {1, 2, 5};
     uint64_t stream = guarded_stream(__func__);
     for (int i = 0; i < 27; i++)
-        every_layout_of_all_three(sizes[i % 3], sizes[i / 3 % 3], sizes[i / 9], &stream);
-    every_layout_of_all_three(17, 33, 9, &stream);
+        case_every_layout(sizes[i % 3], sizes[i / 3 % 3], sizes[i / 9], try_product, &stream);
+    case_every_layout(17, 33, 9, try_product, &stream);
 }
 
 static void random_batches_are_broadcast_and_summed(void **state)
