@@ -107,6 +107,21 @@ lab_tensor *case_per_batch(const attention_case *c, uint64_t *state, int64_t low
 
 /* ---- Draws ----------------------------------------------------------------------------------------------------------- */
 
+void case_draw_of_heads(attention_case *c, uint64_t *state, uint64_t choices, double slopes)
+{
+    lab_attention_opts *o = &c->opts;
+    if ((choices & 3) == 1)
+        o->alibi_slopes = case_per_head(c, state, slopes);
+    if ((choices >> 2 & 3) == 1)
+        o->sink = case_per_head(c, state, 2);
+    if ((choices >> 4 & 3) == 1)
+        o->softcap = draw_between(state, 0.5, 3);
+    if ((choices >> 6 & 3) == 1)
+        o->dropout = draw_between(state, 0.1, 0.7);
+    o->seed = draw(state);
+    o->stream = draw(state);
+}
+
 static void draw_options(attention_case *c, uint64_t *state)
 {
     lab_attention_opts *o = &c->opts;
@@ -132,16 +147,7 @@ static void draw_options(attention_case *c, uint64_t *state)
         o->bias = case_bias(c, state, broadcast >> 3, 2);
     if ((choices >> 11 & 3) == 1)
         o->key_lengths = case_per_batch(c, state, 0, c->tk);
-    if ((choices >> 13 & 3) == 1)
-        o->alibi_slopes = case_per_head(c, state, 1);
-    if ((choices >> 15 & 3) == 1)
-        o->sink = case_per_head(c, state, 2);
-    if ((choices >> 17 & 3) == 1)
-        o->softcap = draw_between(state, 0.5, 3);
-    if ((choices >> 19 & 3) == 1)
-        o->dropout = draw_between(state, 0.1, 0.7);
-    o->seed = draw(state);
-    o->stream = draw(state);
+    case_draw_of_heads(c, state, choices >> 13, 1);
 }
 
 void case_draw(attention_case *c, uint64_t *state, bool small)

@@ -30,6 +30,8 @@ lab_tensor *case_per_batch(const attention_case *c, uint64_t *state, int64_t low
 
 /* Sizes and options at random; small enough for central differences when `small`. */
 void case_draw(attention_case *c, uint64_t *state, bool small);
+/* Of the options: slopes, sink, soft cap and dropout, two bits of `choices` each; and dropout's seed. */
+void case_draw_of_heads(attention_case *c, uint64_t *state, uint64_t choices, double slopes);
 
 lab_tensor *case_run(lab_graph *g, attention_case *c);
 

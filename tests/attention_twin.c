@@ -190,16 +190,7 @@ static void draw_options(twin_case *t, uint64_t *state)
         o->bias = case_bias(c, state, broadcast >> 9, 2);
     if ((choices >> 11 & 3) == 1 && !t->cu_q)
         o->key_lengths = case_per_batch(c, state, 0, c->tk);
-    if ((choices >> 13 & 3) == 1)
-        o->alibi_slopes = case_per_head(c, state, 0.5);
-    if ((choices >> 15 & 3) == 1)
-        o->sink = case_per_head(c, state, 2);
-    if ((choices >> 17 & 3) == 1)
-        o->softcap = draw_between(state, 0.5, 3);
-    if ((choices >> 19 & 3) == 1)
-        o->dropout = draw_between(state, 0.1, 0.7);
-    o->seed = draw(state);
-    o->stream = draw(state);
+    case_draw_of_heads(c, state, choices >> 13, 0.5);
     t->out_wanted = (choices >> 21 & 7) != 0;
     t->lse_wanted = (choices >> 21 & 7) < 4;
     t->result = (result_view)(choices >> 24 & 3);
