@@ -436,6 +436,23 @@ static void expect_same_but_for_lse(const char *what, const twin_case *t, twin_r
     expect_no_trace(what, t, got, want);
 }
 
+static void set_all(lab_tensor *t, double value)
+{
+    for (int64_t i = 0; i < lab_tensor_numel(t); i++)
+        set(t, i, value);
+}
+
+/* The same number in the only element of the bias changes nothing but lse. */
+static void add_to_all_scores(const char *what, twin_case *t, double number)
+{
+    twin_run want = twin_attend(t, LAB_PATH_FUSED, true);
+    set(t->c.opts.bias, 0, number);
+    twin_run got = twin_attend(t, LAB_PATH_FUSED, true);
+    expect_same_but_for_lse(what, t, &got, &want);
+    twin_end(&got);
+    twin_end(&want);
+}
+
 /* The same number added to every score changes no bit of the softmax, nor of a gradient: maximum and sum are apart. */
 static void large_scores_lose_nothing(void **state)
 {
@@ -446,12 +463,7 @@ static void large_scores_lose_nothing(void **state)
         twin_case t;
         make_whole(&t, &draws, round & 1 ? LAB_F32 : LAB_F64);
         t.c.opts.causal = round & 2 ? LAB_CAUSAL_BOTTOM_RIGHT : LAB_CAUSAL_NONE;
-        twin_run want = twin_attend(&t, LAB_PATH_FUSED, true);
-        set(t.c.opts.bias, 0, shifts[round % 2 == 0][round / 2]);
-        twin_run got = twin_attend(&t, LAB_PATH_FUSED, true);
-        expect_same_but_for_lse("a shift", &t, &got, &want);
-        twin_end(&got);
-        twin_end(&want);
+        add_to_all_scores("a shift", &t, shifts[round % 2 == 0][round / 2]);
         twin_free(&t);
     }
 }
@@ -464,14 +476,8 @@ static void a_mask_value_on_every_key_weighs_all_the_same(void **state)
         uint64_t draws = draw_start("mask value");
         twin_case t;
         make_whole(&t, &draws, round & 1 ? LAB_F32 : LAB_F64);
-        for (int64_t i = 0; i < lab_tensor_numel(t.c.q); i++)
-            set(t.c.q, i, 0);
-        twin_run want = twin_attend(&t, LAB_PATH_FUSED, true);
-        set(t.c.opts.bias, 0, round & 2 ? 1e30 : -1e30);
-        twin_run got = twin_attend(&t, LAB_PATH_FUSED, true);
-        expect_same_but_for_lse("a mask value", &t, &got, &want);
-        twin_end(&got);
-        twin_end(&want);
+        set_all(t.c.q, 0);
+        add_to_all_scores("a mask value", &t, round & 2 ? 1e30 : -1e30);
         twin_free(&t);
     }
 }
@@ -485,13 +491,10 @@ static void scores_beyond_the_soft_cap_are_the_cap(void **state)
         twin_case t;
         make_whole(&t, &draws, round & 1 ? LAB_F32 : LAB_F64);
         t.c.opts.softcap = 4;
-        for (int64_t i = 0; i < lab_tensor_numel(t.c.q); i++)
-            set(t.c.q, i, 0);
+        set_all(t.c.q, 0);
         twin_run want = twin_attend(&t, LAB_PATH_FUSED, true);
-        for (int64_t i = 0; i < lab_tensor_numel(t.c.q); i++)
-            set(t.c.q, i, 1e12);
-        for (int64_t i = 0; i < lab_tensor_numel(t.c.k); i++)
-            set(t.c.k, i, 1e12);
+        set_all(t.c.q, 1e12);
+        set_all(t.c.k, 1e12);
         twin_run got = twin_attend(&t, LAB_PATH_FUSED, true);
         expect_all("dq", got.results[2], 0);
         expect_all("dk", got.results[3], 0);
