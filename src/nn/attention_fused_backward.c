@@ -134,15 +134,11 @@ static int64_t place_of(const backward_job *job, const lab_tensor *t, int operan
 {
     const bool packed = job->p.attrs->packed;
     const int heads = t->rank - (packed ? 2 : 3), time = t->rank - (packed ? 3 : 2);
-    int64_t place = head * t->strides[heads];
+    const int64_t place = head * t->strides[heads];
     *row = t->strides[time];
     if (packed)
         return place + lab__i64_at(job->p.in[operand == IN_Q ? IN_CU_Q : IN_CU_K], index) * t->strides[0];
-    for (int axis = t->rank - 4; axis >= 0; axis--) {
-        place += index % t->shape[axis] * t->strides[axis];
-        index /= t->shape[axis];
-    }
-    return place;
+    return place + lab__place_of_batch(t, t, index);
 }
 
 /* Rows for dk or dv: in the place itself, or the worker's own where that is not dense. Zero where nothing is added to.

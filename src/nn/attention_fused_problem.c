@@ -45,20 +45,6 @@ fused_problem lab__fused_problem(const fused_attrs *attrs, lab_tensor *const *in
     return p;
 }
 
-/* The element at which batch `index` begins: t's leading axes, but for the last three, broadcast against q's. */
-static int64_t place_of_batch(const lab_tensor *t, const lab_tensor *q, int64_t index)
-{
-    int64_t place = 0;
-    for (int axis = q->rank - 4; axis >= 0; axis--) {
-        int64_t at = index % q->shape[axis];
-        int own = axis - (q->rank - t->rank);
-        index /= q->shape[axis];
-        if (own >= 0 && t->shape[own] > 1)
-            place += at * t->strides[own];
-    }
-    return place;
-}
-
 static int64_t per_batch(const lab_tensor *t, int64_t index)
 {
     return t->numel == 1 ? lab__i64_at(t, 0) : lab__i64_at(t, index);
@@ -93,11 +79,11 @@ static void place_in_batch(const fused_problem *p, fused_sequence *s)
     const lab_tensor *q = p->in[IN_Q], *bias = p->in[IN_BIAS], *mask = p->in[IN_MASK];
     s->tq = p->tq;
     s->keys = p->in[IN_LENGTHS] ? per_batch(p->in[IN_LENGTHS], s->index) : p->tk;
-    s->q = place_of_batch(q, q, s->index);
-    s->k = place_of_batch(p->in[IN_K], q, s->index);
-    s->v = place_of_batch(p->in[IN_V], q, s->index);
-    s->bias = bias ? place_of_batch(bias, q, s->index) : 0;
-    s->mask = mask ? place_of_batch(mask, q, s->index) : 0;
+    s->q = lab__place_of_batch(q, q, s->index);
+    s->k = lab__place_of_batch(p->in[IN_K], q, s->index);
+    s->v = lab__place_of_batch(p->in[IN_V], q, s->index);
+    s->bias = bias ? lab__place_of_batch(bias, q, s->index) : 0;
+    s->mask = mask ? lab__place_of_batch(mask, q, s->index) : 0;
     s->out_row = p->dv;
     s->out_head = p->tq * p->dv;
     s->out = s->index * p->heads * s->out_head;

@@ -42,13 +42,9 @@ static const char *gradient_at(const fused_block *b, int64_t query, int64_t *col
     const lab_tensor *grad = b->grad_out[OUT_RESULT];
     const bool packed = p->attrs->packed;
     const int heads = grad->rank - (packed ? 2 : 3), time = grad->rank - (packed ? 3 : 2);
-    int64_t place = b->head * grad->strides[heads] + query * grad->strides[time], index = b->sequence.index;
-    if (packed)
-        place += lab__i64_at(p->in[IN_CU_Q], index) * grad->strides[0];
-    for (int axis = grad->rank - 4; axis >= 0; axis--) {
-        place += index % grad->shape[axis] * grad->strides[axis];
-        index /= grad->shape[axis];
-    }
+    const int64_t index = b->sequence.index;
+    int64_t place = b->head * grad->strides[heads] + query * grad->strides[time];
+    place += packed ? lab__i64_at(p->in[IN_CU_Q], index) * grad->strides[0] : lab__place_of_batch(grad, grad, index);
     *column = grad->strides[grad->rank - 1];
     return lab__at(grad, p->size, place);
 }

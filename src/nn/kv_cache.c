@@ -153,11 +153,7 @@ static lab_status check_append(const lab_graph *g, const lab_kv_cache *c, const 
 static void copy_rows(lab_tensor *to, const lab_tensor *x, int64_t batch, int64_t length, int64_t count)
 {
     const int rank = x->rank, size = (int)lab_dtype_size(x->dtype);
-    int64_t place = 0, index = batch;
-    for (int axis = rank - 4; axis >= 0; axis--) {
-        place += index % x->shape[axis] * x->strides[axis];
-        index /= x->shape[axis];
-    }
+    const int64_t place = lab__place_of_batch(x, x, batch);
     for (int64_t h = 0; h < to->shape[1]; h++)
         for (int64_t i = 0; i < count; i++)
             lab__kernel_copy(

@@ -23,6 +23,9 @@ int64_t lab__row_count(const lab_tensor *t);
 int64_t lab__row_length(const lab_tensor *t);
 int64_t lab__row_stride(const lab_tensor *t);
 
+/* The element at which batch `index` begins: t's axes but for the last three, broadcast against those of q. */
+int64_t lab__place_of_batch(const lab_tensor *t, const lab_tensor *q, int64_t index);
+
 /* The product of the first n sizes. */
 int64_t lab__product(int n, const int64_t *sizes);
 

@@ -55,6 +55,19 @@ int64_t lab__row_stride(const lab_tensor *t)
     return t->rank > 0 ? t->strides[t->rank - 1] : 1;
 }
 
+int64_t lab__place_of_batch(const lab_tensor *t, const lab_tensor *q, int64_t index)
+{
+    int64_t place = 0;
+    for (int axis = q->rank - 4; axis >= 0; axis--) {
+        const int64_t at = index % q->shape[axis];
+        const int own = axis - (q->rank - t->rank);
+        index /= q->shape[axis];
+        if (own >= 0 && t->shape[own] > 1)
+            place += at * t->strides[own];
+    }
+    return place;
+}
+
 int64_t lab__product(int n, const int64_t *sizes)
 {
     int64_t product = 1;
