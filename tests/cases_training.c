@@ -32,7 +32,7 @@ static void give_gradient(run *r, lab_tensor *p, lab_tensor *gradient)
     lab_backward(r->g, lab_sum_all(r->g, lab_mul(r->g, p, gradient)));
 }
 
-/* ---- AdamW ---------------------------------------------------------------------------------------------------------- */
+/* ---- AdamW ------------------------------------------------------------------------------------------------------- */
 
 static lab_status hand_over(const char *name, lab_tensor **state, void *ctx)
 {
@@ -77,7 +77,7 @@ void call_adamw(run *r)
     lab_tensor_destroy(&p);
 }
 
-/* ---- Clipping ------------------------------------------------------------------------------------------------------- */
+/* ---- Clipping ---------------------------------------------------------------------------------------------------- */
 
 /* A norm that is not finite has to be said, and every gradient left. */
 static void check_clipped(run *r, lab_status status, double norm, int n, lab_tensor *const *p,

@@ -58,7 +58,7 @@ lab_tensor *state_named(lab_optimizer *optimizer, const char *name)
     return s.found;
 }
 
-/* ---- Definitions --------------------------------------------------------------------------------------------- */
+/* ---- Definitions ------------------------------------------------------------------------------------------------- */
 
 static long double sign(long double x)
 {

@@ -38,7 +38,7 @@ static bool has_v(kernel_rule rule)
     return rule == KERNEL_RMSPROP || rule == KERNEL_RMSPROP_MOMENTUM || rule == KERNEL_ADAM;
 }
 
-/* ---- The rules, one element ---------------------------------------------------------------------------------------- */
+/* ---- The rules, one element -------------------------------------------------------------------------------------- */
 
 typedef struct moving {
     long double p, m, v;
@@ -95,7 +95,7 @@ static void step(kernel_rule rule, moving *x, long double g, const kernel_step *
     x->p = by->keep * x->p - by->rate * along;
 }
 
-/* ---- Against it ---------------------------------------------------------------------------------------------------- */
+/* ---- Against it -------------------------------------------------------------------------------------------------- */
 
 static kernel_step draw_step(kernel_type type, uint64_t *stream)
 {
@@ -186,7 +186,7 @@ static void steps_are_their_formulas_at_all_sizes(void **state)
     check_levels_and_types(try_rules);
 }
 
-/* ---- Bits ---------------------------------------------------------------------------------------------------------- */
+/* ---- Bits -------------------------------------------------------------------------------------------------------- */
 
 enum { WHOLE = 77 };
 

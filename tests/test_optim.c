@@ -20,7 +20,7 @@ static const char *text_of(const lab_optimizer_config *c)
     return text;
 }
 
-/* ---- Rules ----------------------------------------------------------------------------------------------------- */
+/* ---- Rules ------------------------------------------------------------------------------------------------------- */
 
 /* The first state, if the rule has one, is m or v by its name. */
 static const char *first_state(const lab_optimizer_config *c)
@@ -122,7 +122,7 @@ static void zero_means_the_default(void **state)
     }
 }
 
-/* ---- PyTorch --------------------------------------------------------------------------------------------------- */
+/* ---- PyTorch ----------------------------------------------------------------------------------------------------- */
 
 static double number_of(const json_t *object, const char *name)
 {

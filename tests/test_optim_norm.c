@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- The norm ------------------------------------------------------------------------------------------------------ */
+/* ---- The norm ---------------------------------------------------------------------------------------------------- */
 
 static lab_tensor *with_gradient(lab_dtype dtype, int64_t n, const double *gradient)
 {
@@ -179,7 +179,7 @@ static void gradients_add_up_over_small_batches(void **state)
     lab_tensor_destroy(&q);
 }
 
-/* ---- Schedules ----------------------------------------------------------------------------------------------------- */
+/* ---- Schedules --------------------------------------------------------------------------------------------------- */
 
 static void expect_rate(const lab_schedule *s, int64_t step, double want)
 {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Names --------------------------------------------------------------------------------------------------------- */
+/* ---- Names ------------------------------------------------------------------------------------------------------- */
 
 typedef struct listing {
     char text[2000];
@@ -72,7 +72,7 @@ static void state_has_the_names_that_the_rules_say(void **state)
     lab_tensor_destroy(&frozen);
 }
 
-/* ---- A run that stops and goes on ---------------------------------------------------------------------------------- */
+/* ---- A run that stops and goes on -------------------------------------------------------------------------------- */
 
 enum { PARAMETERS = 90, WIDTH = 3 }; /* more than the first table holds */
 
@@ -193,7 +193,7 @@ static void the_order_of_a_visit_does_not_matter(void **state)
     model_free(&b);
 }
 
-/* ---- Groups, rates, what has no gradient --------------------------------------------------------------------------- */
+/* ---- Groups, rates, what has no gradient ------------------------------------------------------------------------- */
 
 static void slow_and_firm(const char *name, const lab_tensor *parameter, lab_group *group, void *ctx)
 {
@@ -299,7 +299,7 @@ static void without_a_gradient_nothing_moves(void **state)
     lab_tensor_destroy(&p);
 }
 
-/* ---- Refusals ------------------------------------------------------------------------------------------------------ */
+/* ---- Refusals ---------------------------------------------------------------------------------------------------- */
 
 static void configs_that_make_no_sense_are_refused(void **state)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Operators ----------------------------------------------------------------------------------------------------------- */
+/* ---- Operators --------------------------------------------------------------------------------------------------- */
 
 /* Row-major, symmetric. */
 typedef struct dense {
@@ -75,7 +75,7 @@ static void expect_pair(dense *d, double value, const double *x, double allowed)
     free(y);
 }
 
-/* ---- Lanczos ------------------------------------------------------------------------------------------------------------- */
+/* ---- Lanczos ----------------------------------------------------------------------------------------------------- */
 
 static void lanczos_finds_both_ends(void **state)
 {
@@ -222,7 +222,7 @@ static void lanczos_refuses_what_makes_no_sense(void **state)
     }
 }
 
-/* ---- Hessians -------------------------------------------------------------------------------------------------------------- */
+/* ---- Hessians ---------------------------------------------------------------------------------------------------- */
 
 /* 1/2 x^T A x + sum of x y^2, A in ctx: the Hessian is [A, 2 y on the diagonal; the same, 2 x on the diagonal]. */
 static lab_tensor *quadratic(lab_graph *g, lab_tensor **xs, void *ctx)
@@ -369,7 +369,7 @@ static void hessians_refuse_what_makes_no_sense(void **state)
         lab_tensor_destroy(&leaves[k]);
 }
 
-/* ---- Singular values of a product -------------------------------------------------------------------------------------------- */
+/* ---- Singular values of a product -------------------------------------------------------------------------------- */
 
 static void try_product(uint64_t *draws, lab_dtype dtype, int64_t m, int64_t n, int64_t k)
 {

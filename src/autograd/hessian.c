@@ -53,7 +53,7 @@ lab_status lab_hessian_product(lab_graph *g, lab_tensor *y, int n, lab_tensor **
     return slope ? lab_grad(g, slope, NULL, n, xs, products, NULL) : lab_graph_status(g);
 }
 
-/* ---- The spectrum -------------------------------------------------------------------------------------------------- */
+/* ---- The spectrum ------------------------------------------------------------------------------------------------ */
 
 typedef struct hessian {
     lab_graph *g;

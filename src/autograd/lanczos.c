@@ -32,7 +32,7 @@ typedef struct lanczos {
     void *memory;
 } lanczos;
 
-/* ---- Vectors ------------------------------------------------------------------------------------------------------- */
+/* ---- Vectors ----------------------------------------------------------------------------------------------------- */
 
 static double dot(int64_t n, const double *x, const double *y)
 {
@@ -87,7 +87,7 @@ static void begin(lanczos *l, int64_t at)
     multiply(l->n, column(l, at), 1 / sqrt(dot(l->n, column(l, at), column(l, at))));
 }
 
-/* ---- One step ------------------------------------------------------------------------------------------------------ */
+/* ---- One step ---------------------------------------------------------------------------------------------------- */
 
 /* One column and one row of T more. */
 static lab_status extend(lanczos *l)
@@ -160,7 +160,7 @@ static lab_status run(lanczos *l, bool *done)
     return status;
 }
 
-/* ---- The call ------------------------------------------------------------------------------------------------------ */
+/* ---- The call ---------------------------------------------------------------------------------------------------- */
 
 static lab_status check(lanczos *l, const lab_lanczos_opts *opts)
 {

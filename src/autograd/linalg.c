@@ -35,7 +35,7 @@ static lab_status check_matrix(const char *name, const lab_tensor *a, matrix_wor
     return LAB_OK;
 }
 
-/* ---- Memory: first everything is asked for, then taken ------------------------------------------------------------- */
+/* ---- Memory: first everything is asked for, then taken ----------------------------------------------------------- */
 
 /* Adds room for a piece; every piece begins at a multiple of 64 bytes. False on overflow. */
 static bool ask(matrix_work *w, size_t bytes)
@@ -109,7 +109,7 @@ static lab_status create_matrix(lab_tensor **out, const lab_tensor *like, int64_
     return lab_tensor_create(out, like->dtype, 2, (int64_t[]){m, n});
 }
 
-/* ---- QR ------------------------------------------------------------------------------------------------------------ */
+/* ---- QR ---------------------------------------------------------------------------------------------------------- */
 
 static lab_status qr_into(const lab_tensor *a, matrix_work *w, lab_tensor *q, lab_tensor *r)
 {
@@ -145,7 +145,7 @@ lab_status lab_qr(const lab_tensor *a, lab_tensor **q, lab_tensor **r)
     return keep_or_destroy(status, 2, (lab_tensor * *[]){q, r});
 }
 
-/* ---- Singular values ----------------------------------------------------------------------------------------------- */
+/* ---- Singular values --------------------------------------------------------------------------------------------- */
 
 /* LAPACK may loop or answer nonsense where there is a NaN. */
 static lab_status check_finite(const char *name, const matrix_work *w, const void *copy, bool transposed)
@@ -202,7 +202,7 @@ lab_status lab_svd(const lab_tensor *a, lab_tensor **u, lab_tensor **s, lab_tens
     return keep_or_destroy(status, 3, results);
 }
 
-/* ---- Spectral norm ------------------------------------------------------------------------------------------------- */
+/* ---- Spectral norm ----------------------------------------------------------------------------------------------- */
 
 /* The largest singular value of a tall matrix [m, n], of its R alone if it is not square. */
 static int largest_value(matrix_work *w, int64_t m, int64_t n, const void *a, size_t workspace, double *norm)
@@ -245,7 +245,7 @@ lab_status lab_spectral_norm(const lab_tensor *a, double *norm)
     return status;
 }
 
-/* ---- Singular values of a product ---------------------------------------------------------------------------------- */
+/* ---- Singular values of a product -------------------------------------------------------------------------------- */
 
 /* c = r t^T, all of them row-major. */
 static lab_status multiply_transposed(const lab_tensor *r, const lab_tensor *t, lab_tensor *c)

@@ -63,7 +63,7 @@ static void transpose(kernel_type type, int64_t rows, int64_t cols, const void *
                     ((double *)to)[j * rows + i] = ((const double *)from)[i * cols + j];
 }
 
-/* ---- QR ------------------------------------------------------------------------------------------------------------ */
+/* ---- QR ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct qr_places {
     void *a, *tau, *work;
@@ -161,7 +161,7 @@ int lab__qr(kernel_type type, int64_t m, int64_t n, const void *a, void *q, void
     return 0;
 }
 
-/* ---- SVD ----------------------------------------------------------------------------------------------------------- */
+/* ---- SVD --------------------------------------------------------------------------------------------------------- */
 
 typedef struct svd_places {
     void *a, *work, *integers;
@@ -251,7 +251,7 @@ int lab__svd(kernel_type type, int64_t m, int64_t n, const void *a, void *s, voi
     return info;
 }
 
-/* ---- Tridiagonal matrices ------------------------------------------------------------------------------------------ */
+/* ---- Tridiagonal matrices ---------------------------------------------------------------------------------------- */
 
 int lab__tridiagonal(int64_t n, double *diagonal, double *below, double *vectors, double *workspace)
 {

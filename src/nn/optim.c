@@ -51,7 +51,7 @@ lab_status lab_count_parameters(const char *name, lab_tensor **parameter, void *
     return status;
 }
 
-/* ---- Scaling ----------------------------------------------------------------------------------------------- */
+/* ---- Scaling ----------------------------------------------------------------------------------------------------- */
 
 typedef struct scaling {
     lab_tensor *gradient;

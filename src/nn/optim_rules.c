@@ -20,7 +20,7 @@ static const rule_fields fields[] = {
 
 enum { RULES = sizeof fields / sizeof *fields };
 
-/* ---- A config ---------------------------------------------------------------------------------------------- */
+/* ---- A config ---------------------------------------------------------------------------------------------------- */
 
 static lab_status check_known(const lab_optimizer_config *c)
 {
@@ -71,7 +71,7 @@ lab_status lab__optim_complete(lab_optimizer_config *c)
     return status;
 }
 
-/* ---- Its kernel -------------------------------------------------------------------------------------------- */
+/* ---- Its kernel -------------------------------------------------------------------------------------------------- */
 
 kernel_rule lab__optim_rule(const lab_optimizer_config *config)
 {

@@ -29,7 +29,7 @@ struct lab_optimizer {
     int64_t count, capacity, next;
 };
 
-/* ---- Making and giving back -------------------------------------------------------------------------------- */
+/* ---- Making and giving back -------------------------------------------------------------------------------------- */
 
 lab_status lab_optimizer_create(lab_optimizer **out, const lab_optimizer_config *config)
 {
@@ -76,7 +76,7 @@ void lab_optimizer_destroy(lab_optimizer **optimizer)
     *optimizer = NULL;
 }
 
-/* ---- Finding ----------------------------------------------------------------------------------------------- */
+/* ---- Finding ----------------------------------------------------------------------------------------------------- */
 
 /* FNV-1a. */
 static uint64_t hash_of(const char *name)
@@ -111,7 +111,7 @@ static entry *find(lab_optimizer *x, const char *name)
     return &x->entries[at];
 }
 
-/* ---- New entries ------------------------------------------------------------------------------------------- */
+/* ---- New entries ------------------------------------------------------------------------------------------------- */
 
 /* Room for one entry more. */
 static lab_status make_room(lab_optimizer *x)
@@ -189,7 +189,7 @@ static lab_status add_entry(lab_optimizer *x, const char *name, const lab_tensor
     return LAB_OK;
 }
 
-/* ---- The step ---------------------------------------------------------------------------------------------- */
+/* ---- The step ---------------------------------------------------------------------------------------------------- */
 
 static bool alike(const lab_tensor *state, const lab_tensor *parameter)
 {
@@ -250,7 +250,7 @@ lab_status lab_optimizer_prepare(const char *name, lab_tensor **parameter, void 
     return status == LAB_OK && (*parameter)->requires_grad ? entry_of(ctx, name, *parameter, &e) : status;
 }
 
-/* ---- Visiting and setting ---------------------------------------------------------------------------------- */
+/* ---- Visiting and setting ---------------------------------------------------------------------------------------- */
 
 static lab_status visit_state(const char *prefix, const char *word, entry *e, int which, lab_visit_fn fn, void *ctx)
 {
