@@ -32,6 +32,7 @@
 
 #include "llmlab/attention.h"
 #include "llmlab/check.h"
+#include "llmlab/checkpoint_file.h"
 #include "llmlab/gpt.h"
 #include "llmlab/graph.h"
 #include "llmlab/init.h"
