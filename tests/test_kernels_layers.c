@@ -315,6 +315,63 @@ static void slopes_of_gelu_are_flat_far_out(void **state)
     check_levels_and_types(far_out);
 }
 
+/* ---- Cross-entropy ---------------------------------------------------------------------------------------------------- */
+
+static void check_loss(const kernel_table *table, kernel_type type, int64_t n, int variant, uint64_t *stream)
+{
+    const bool add = variant & 1, in_place = !add && variant & 4;
+    const double smoothing = variant & 2 ? 0.1 : 0, factor = -0.7;
+    check_row x = draw_row(type, n, variant & 8 ? 60 : 3, variant & 8 ? 1000 : 0, stream),
+              d = draw_row(type, n, 1, 0, stream), kept = draw_row(type, KERNEL_LOSS_KEPT, 1, 0, stream);
+    check_row before = check_row_take(type, n, 1, stream); /* x, which may be overwritten */
+    for (int64_t i = 0; i < n; i++)
+        check_row_put(&before, i, check_row_get(&x, i));
+    int64_t target = guarded_below(stream, n);
+    long double largest = -INFINITY, sum = 0, mean = 0, old[MOST], p[MOST];
+    for (int64_t i = 0; i < n; i++)
+        largest = fmaxl(largest, check_row_get(&x, i));
+    for (int64_t i = 0; i < n; i++) {
+        sum += p[i] = expl(check_row_get(&x, i) - largest);
+        mean += (check_row_get(&x, i) - largest) / (long double)n;
+        old[i] = add ? check_row_get(&d, i) : 0;
+    }
+    long double share = (long double)smoothing, at = check_row_get(&x, target) - largest;
+    long double want = logl(sum) - (1 - share) * at - share * mean;
+    double loss = table->loss[type].forward(n, x.at, target, smoothing, kept.at);
+    expect_near(table, type, "cross-entropy", n, target, loss, want, 4 * epsilon(type) * (fabsl(at) + fabsl(mean) + 1));
+    check_row *to = in_place ? &x : &d;
+    table->loss[type].backward(n, to->at, add, x.at, kept.at, target, smoothing, factor);
+    for (int64_t i = 0; i < n; i++) {
+        long double slope = factor * (p[i] / sum - share / (long double)n - (i == target ? 1 - share : 0));
+        expect_near(table, type, "cross-entropy's slope", n, i, check_row_get(to, i), old[i] + slope,
+                    8 * epsilon(type) *
+                            (fabsl(old[i]) + fabsl(slope) +
+                             p[i] / sum * (largest - check_row_get(&before, i) + logl(sum) + 1)) +
+                        1e-37L);
+    }
+    check_row_untouched(&x, !in_place, "cross-entropy");
+    check_row_untouched(&d, in_place, "cross-entropy");
+    check_row_untouched(&kept, false, "cross-entropy");
+    check_row_free(&before);
+    check_row_free(&x);
+    check_row_free(&d);
+    check_row_free(&kept);
+}
+
+static void loss_lengths(const kernel_table *table, kernel_type type)
+{
+    uint64_t stream = guarded_stream("loss");
+    for (int i = 0; i < LENGTHS; i++)
+        for (int variant = 0; variant < 16; variant++)
+            check_loss(table, type, length_at(i, check_lanes(table, type)), variant, &stream);
+}
+
+static void cross_entropy_of_a_row_and_its_slope(void **state)
+{
+    (void)state;
+    check_levels_and_types(loss_lengths);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,6 +380,7 @@ int main(void)
         cmocka_unit_test(equal_elements_are_normalised_to_exactly_0),
         cmocka_unit_test(gelu_of_a_row_with_a_bias_and_its_slope),
         cmocka_unit_test(slopes_of_gelu_are_flat_far_out),
+        cmocka_unit_test(cross_entropy_of_a_row_and_its_slope),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

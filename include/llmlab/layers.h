@@ -126,7 +126,7 @@ typedef struct lab_cross_entropy_opts {
     int64_t ignore_index; /**< may be a class, or none, such as -100 */
     double smoothing;     /**< in [0, 1]: this share of the target is spread evenly over all classes */
     lab_reduction reduction;
-    lab_path path; /**< the definition out of ops (LAB_PATH_COMPOSED) or the fused kernel */
+    lab_path path; /**< the definition out of ops (LAB_PATH_COMPOSED), or one op that copies no logits (the others) */
     uint64_t reserved[8];
 } lab_cross_entropy_opts;
 
@@ -142,7 +142,7 @@ typedef struct lab_cross_entropy_opts {
  * @param opts     NULL: every row counts, mean
  * @return rank 0, or [...] with LAB_REDUCE_NONE; owned by g; NULL if the graph has failed: LAB_ERR_RANGE (smoothing;
  *         the first target that is no class, with its place), LAB_ERR_SHAPE, LAB_ERR_DTYPE, LAB_ERR_ARGUMENT (NULL, no
- *         such enumerator, reserved words), LAB_ERR_STATE, LAB_ERR_UNSUPPORTED (path), LAB_ERR_MEMORY
+ *         such enumerator, reserved words), LAB_ERR_STATE, LAB_ERR_MEMORY
  *
  * Derivative: dlogits = dy (p - (1 - a) e - a / classes) for each row, e being 1 at the target and 0 elsewhere; over
  * the number of rows that count, with LAB_REDUCE_MEAN. Exactly 0 in rows that are ignored.

@@ -31,4 +31,15 @@ typedef struct kernel_gelu_fns {
     void (*backward)(int64_t n, void *dx, bool add, const void *x, const void *bias, const void *dy, void *dbias);
 } kernel_gelu_fns;
 
+/* Cross-entropy of a row of logits: -(1 - a) ln p[target] - a mean of ln p, a the smoothing. A row keeps its maximum
+ * and the logarithm of the sum of e^(x - maximum). */
+enum { KERNEL_LOSS_KEPT = 2 };
+
+typedef struct kernel_loss_fns {
+    double (*forward)(int64_t n, const void *x, int64_t target, double smoothing, void *kept);
+    /* d (+)= factor (p - a / n - (1 - a) at the target); d may be x. */
+    void (*backward)(int64_t n, void *d, bool add, const void *x, const void *kept, int64_t target, double smoothing,
+                     double factor);
+} kernel_loss_fns;
+
 #endif
