@@ -528,12 +528,11 @@ static void draw(FILE *script, const study *s)
 {
     const study_settings *of = &s->settings;
     double *column = calloc((size_t)of->seeds.values[0], sizeof *column);
-    fprintf(
-        script,
-        "set logscale xy\nset format xy '10^{%%T}'\nset grid\nset key top left\nset xlabel 'learning rate'\n"
-        "set ylabel 'loss after training'\nset yrange [1e-5:100]\nset multiplot layout %d,%d title 'Does a learning "
-        "rate carry over from one width to another? Loss on new queries, medians of %lld seeds'\n",
-        (int)KINDS, of->laws.count, (long long)of->seeds.values[0]);
+    fprintf(script,
+            "set logscale xy\nset format xy '%%g'\nset grid\nset key top right\nset xlabel 'learning rate'\n"
+            "set ylabel 'loss after training'\nset yrange [1e-6:30]\nset multiplot layout %d,%d title 'Does a learning "
+            "rate carry over from one width to another? Loss on new queries, medians of %lld seeds'\n",
+            (int)KINDS, of->laws.count, (long long)of->seeds.values[0]);
     for (int kind = 0; column && kind < KINDS; kind++)
         for (int law = 0; law < of->laws.count; law++)
             put_losses(script, s, kind, law, column);

@@ -287,17 +287,17 @@ static void rules(FILE *out, const study *s)
 
 static void report_rates(FILE *out, const study *s, double *column)
 {
-    fprintf(out, "%-8s %5s %9s %9s  %-28s %12s %14s %14s\n", "law", "d", "start", "update", "highest rate (5 to 95 %)",
-            "rate*update", "2/sharpness", "2/sharpest");
+    fprintf(out, "%-8s %5s %9s %9s  %-28s %12s %12s %14s %14s\n", "law", "d", "start", "update",
+            "highest rate (5 to 95 %)", "rate*update", "over start", "2/sharpness", "2/sharpest");
     for (int law = 0; law < s->settings.laws.count; law++)
         for (int d = 0; d < s->settings.d.count; d++) {
             const place at = {law, d};
             const study_range high = range_of(s, at, HIGH, column);
-            const double update = update_of(law_at(s, at), d_at(s, at));
+            const double start = start_of(law_at(s, at), d_at(s, at)), update = update_of(law_at(s, at), d_at(s, at));
             char text[64];
             snprintf(text, sizeof text, "%.3g (%.3g to %.3g)", high.median, high.low, high.high);
-            fprintf(out, "%-8s %5lld %9.3g %9.3g  %-28s %12.3g", law_name(s, law), (long long)d_at(s, at),
-                    start_of(law_at(s, at), d_at(s, at)), update, text, high.median * update);
+            fprintf(out, "%-8s %5lld %9.3g %9.3g  %-28s %12.3g %12.3g", law_name(s, law), (long long)d_at(s, at), start,
+                    update, text, high.median * update, high.median * update / start);
             fprintf(out, " %14.3g", edge_range(s, at, true, column).median);
             fprintf(out, " %14.3g\n", edge_range(s, at, false, column).median);
         }
@@ -495,22 +495,34 @@ static void put_block(FILE *script, const study *s, const char *name, int law, b
         const study_range range = range_of(s, at, over_d ? which : probe_place(i, which), column);
         /* Steps are drawn from 1 on, because their axis is a logarithm. */
         if (range.count)
-            fprintf(script, "%lld %.6g %.6g %.6g %.6g\n", (long long)(over_d ? of->d.values[i] : moments[i] + 1),
-                    range.median, range.low, range.high, update_of(law_at(s, at), d_at(s, at)));
+            fprintf(script, "%lld %.6g %.6g %.6g %.6g %.6g\n", (long long)(over_d ? of->d.values[i] : moments[i] + 1),
+                    range.median, range.low, range.high, update_of(law_at(s, at), d_at(s, at)),
+                    start_of(law_at(s, at), d_at(s, at)));
     }
-    fprintf(script, "0 NaN NaN NaN NaN\nEND\n");
+    fprintf(script, "0 NaN NaN NaN NaN NaN\nEND\n");
 }
 
+/* Laws of one start lie on one another in some panels: the first are drawn wide, the last thin. */
 static void put_plot(FILE *script, const study *s, const char *name, const char *title, const char *x, const char *y,
                      const char *column)
 {
+    const int laws = s->settings.laws.count;
     fprintf(script, "set title '%s'\nset xlabel '%s'\nset ylabel '%s'\nplot", title, x, y);
-    for (int law = 0; law < s->settings.laws.count; law++)
+    for (int law = 0; law < laws; law++)
         fprintf(script,
-                "%s $%s%d using 1:%s with linespoints linewidth 2 pointtype 7 pointsize 0.6 linecolor rgb '%s' "
+                "%s $%s%d using 1:%s with linespoints linewidth %d pointtype 7 pointsize 0.4 linecolor rgb '%s' "
                 "title '%s'",
-                law ? "," : "", name, law, column, study_colors[s->settings.laws.values[law]], law_name(s, law));
+                law ? "," : "", name, law, column, 2 * (laws - law), study_colors[s->settings.laws.values[law]],
+                law_name(s, law));
     fputc('\n', script);
+}
+
+static void put_widths(FILE *script, const bench_list *d)
+{
+    fprintf(script, "set xtics (");
+    for (int i = 0; i < d->count; i++)
+        fprintf(script, "%s%lld", i ? ", " : "", (long long)d->values[i]);
+    fprintf(script, ")\n");
 }
 
 static void draw(FILE *script, const study *s)
@@ -526,12 +538,15 @@ static void draw(FILE *script, const study *s)
         put_block(script, s, "pmax", law, false, PROBE_P_MAX, column);
     }
     fprintf(script,
-            "set logscale xy\nset format y '10^{%%T}'\nset grid\nset key outside right top samplen 2\n"
+            "set logscale xy\nset format y '%%g'\nset grid\nset key outside right top samplen 2\n"
             "set multiplot layout 3,2 title 'How large scores start, and how far a step moves them (medians of "
             "%lld seeds)'\n",
             (long long)of->seeds.values[0]);
+    put_widths(script, &of->d);
     put_plot(script, s, "high", "highest working rate", "head size d", "rate", "2");
-    put_plot(script, s, "high", "the same times update", "head size d", "rate x update", "($2*$5)");
+    put_plot(script, s, "high", "the same as a move of scores, over the deviation they start with", "head size d",
+             "rate x update / start", "($2*$5/$6)");
+    fprintf(script, "set xtics autofreq\n");
     snprintf(title, sizeof title, "deviation of scores, d = %lld", (long long)of->d.values[of->d.count - 1]);
     put_plot(script, s, "std", title, "step + 1", "score std", "2");
     put_plot(script, s, "move", "move of an unseen copy''s score per rate, in units of update", "step + 1",
