@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { D_SCALE = 5, D_BIAS, D_SINK, D_SLOPES };
 const char *const twin_names[TWIN_RESULTS] = {"out", "lse", "dq", "dk", "dv", "dscale", "dbias", "dsink", "dslopes"};
 
 /* ---- Views ----------------------------------------------------------------------------------------------------------- */

@@ -23,6 +23,9 @@ typedef enum operand_view {
 typedef enum result_view { RESULT_PLAIN, RESULT_TURNED, RESULT_SUMMED, RESULT_CUT, RESULT_VIEWS } result_view;
 
 enum { TWIN_LEAVES = 7, TWIN_RESULTS = 2 + TWIN_LEAVES, TWIN_MOST_HEADS = 16 };
+/* Results that are a few numbers each, by their place among them. */
+enum { D_SCALE = 5, D_BIAS, D_SINK, D_SLOPES };
+
 extern const char *const twin_names[TWIN_RESULTS]; /* out, lse, then gradients */
 
 typedef struct twin_case {

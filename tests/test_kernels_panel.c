@@ -148,7 +148,7 @@ static void check_softmax(const kernel_table *table, kernel_type type, int64_t n
         sums[i] = sums_other[i] = sums_before[i] = 1 + guarded_uniform(stream);
         put(&maximum, 0, i, guarded_below(stream, 3) ? 3 * guarded_uniform(stream) : -INFINITY);
     }
-    const bool near = panel->maximum(n, at(&s), s.step, &l.fns, at(&maximum), at(&rescale));
+    const bool near = panel->maximum(n, at(&s), s.step, &l.fns, NULL, NULL, at(&maximum), at(&rescale));
     judge_maximum(name(table, type, "maximum"), &s, &l, &maximum, &rescale, near, kind);
     guarded_remember(&maximum.memory);
     for (int64_t j = 0; j < n; j++)
@@ -188,6 +188,66 @@ static void maximum_and_exponentials_are_right_at_any_limits(void **state)
 {
     (void)state;
     check_levels_and_types(softmax);
+}
+
+/* Scores in one call, with their largest and least: the tile product's bits, and what maximum then finds is what it
+ * finds by looking at the scores. */
+static void check_scores(const kernel_table *table, kernel_type type, int64_t n, int64_t d, bool nan, uint64_t *stream)
+{
+    const kernel_panel_fns *panel = &table->panel[type];
+    const int width = panel->width;
+    const char *what = name(table, type, "scores");
+    block keys = take(type, n, d, d + 3, stream), queries = take(type, d, width, width + 1, stream);
+    block s = take(type, n, width, width + 2, stream), want = take(type, n, width, width, stream);
+    block largest = take(type, 1, width, width, stream), least = take(type, 1, width, width, stream);
+    if (nan)
+        check_put(type, keys.memory.data, guarded_below(stream, n) * keys.step, NAN);
+    guarded_remember(&keys.memory);
+    panel->scores(n, d, at(&keys), keys.step, at(&queries), queries.step, at(&s), s.step, at(&largest), at(&least));
+    table->tile[type](n, width, d, at(&keys), keys.step, 1, at(&queries), queries.step, at(&want), want.step, false);
+    for (int i = 0; i < width; i++) {
+        long double most = -INFINITY, fewest = INFINITY;
+        for (int64_t j = 0; j < n; j++) {
+            const long double x = get(&want, j, i);
+            expect_near(what, n, j, i, get(&s, j, i), x, 0);
+            most = x > most ? x : most;
+            fewest = x < fewest ? x : fewest;
+        }
+        expect_near(what, n, -1, i, get(&largest, 0, i), most, 0);
+        expect_near(what, n, -2, i, get(&least, 0, i), nan ? NAN : fewest, 0);
+    }
+    block maximum = take(type, 1, width, width, stream), again = take(type, 1, width, width, stream);
+    block rescale = take(type, 1, width, width, stream), rescale_again = take(type, 1, width, width, stream);
+    memcpy(again.memory.data, maximum.memory.data, maximum.memory.bytes);
+    const kernel_limits all = {NULL, NULL, 0, n};
+    const bool near = panel->maximum(n, at(&s), s.step, &all, at(&largest), at(&least), at(&maximum), at(&rescale));
+    assert_int_equal(near, panel->maximum(n, at(&s), s.step, &all, NULL, NULL, at(&again), at(&rescale_again)));
+    assert_false(near && nan);
+    for (int i = 0; i < width; i++) {
+        expect_near(what, n, -3, i, get(&maximum, 0, i), get(&again, 0, i), 0);
+        expect_near(what, n, -4, i, get(&rescale, 0, i), get(&rescale_again, 0, i), 0);
+    }
+    block *all_blocks[] = {&s, &want, &largest, &least, &maximum, &again, &rescale, &rescale_again};
+    for (int i = 0; i < 8; i++)
+        drop(all_blocks[i], true, what);
+    drop(&keys, false, what);
+    drop(&queries, false, what);
+}
+
+static void scores_of_a_panel(const kernel_table *table, kernel_type type)
+{
+    uint64_t stream = guarded_stream("scores");
+    for (int i = 0; i < SIZES; i++)
+        for (int64_t d = 1; d < 70; d += 17)
+            for (int nan = 0; nan < 2; nan++)
+                if (size_at(i, check_lanes(table, type)) > 0)
+                    check_scores(table, type, size_at(i, check_lanes(table, type)), d, nan, &stream);
+}
+
+static void scores_with_their_range_are_the_tile_products(void **state)
+{
+    (void)state;
+    check_levels_and_types(scores_of_a_panel);
 }
 
 /* From 0 down to where nothing is left, evenly; the largest error is said. */
@@ -281,6 +341,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(panels_are_turned_and_back),
         cmocka_unit_test(maximum_and_exponentials_are_right_at_any_limits),
+        cmocka_unit_test(scores_with_their_range_are_the_tile_products),
         cmocka_unit_test(exponentials_are_right_over_the_whole_range),
         cmocka_unit_test(factors_and_distances_are_exact),
     };

@@ -89,9 +89,9 @@ static void a_number_that_is_not_finite_is_found_anywhere(void **state)
 
 /* One lane's maximum: a number, -inf (no keys), NaN. */
 typedef struct slopes_case {
-    block scores, gradients, maximum, log_sums, deltas, factors, softened;
+    block scores, gradients, maximum, log_sums, deltas, rests, factors, softened;
     limits l;
-    bool dropped, capped;
+    bool dropped, capped, exact;
 } slopes_case;
 
 static void judge_slope(const char *what, const slopes_case *c, int64_t j, int i)
@@ -101,13 +101,14 @@ static void judge_slope(const char *what, const slopes_case *c, int64_t j, int i
     const bool empty = m == -INFINITY, may = within(&c->l, j, i) && score != -INFINITY;
     const long double x = rounded(type, rounded(type, score - (empty ? 0 : m)) - (empty ? 0 : get(&c->log_sums, 0, i)));
     const long double p = may ? expl(x) : 0, f = c->dropped ? get(&c->factors, j, i) : 1;
-    const long double dp = before(&c->gradients, j, i), delta = get(&c->deltas, 0, i);
+    const long double dp = before(&c->gradients, j, i), rest = c->exact ? get(&c->rests, 0, i) : 0,
+                      delta = get(&c->deltas, 0, i) + rest;
     const long double t = c->capped ? get(&c->softened, j, i) : 0, soft = 1 - t * t;
     const long double least = type == KERNEL_F32 ? FLT_TRUE_MIN : DBL_TRUE_MIN;
     const long double want = p == 0 || p < least / 2 ? 0 : p * (dp * f - delta) * soft;
     expect_near(what, c->scores.rows, j, i, get(&c->scores, j, i), p * f, 2 * p * f * eps + 2 * least);
     expect_near(what, c->scores.rows, j, i, get(&c->gradients, j, i), want,
-                6 * (eps * p + least) * (fabsl(dp * f) + fabsl(delta)) + 2 * least);
+                6 * (eps * p + least) * (fabsl(dp * f) + fabsl(delta - rest) + fabsl(rest)) + 2 * least);
     if (!may && (get(&c->scores, j, i) != 0 || get(&c->gradients, j, i) != 0))
         fail_msg("seed %llu: %s: forbidden key %lld of query %d has p %Lg and slope %Lg",
                  (unsigned long long)guarded_seed(), what, (long long)j, i, get(&c->scores, j, i),
@@ -119,12 +120,13 @@ static void check_slopes(const kernel_table *table, kernel_type type, int64_t n,
 {
     const kernel_panel_fns *panel = &table->panel[type];
     const int width = panel->width;
-    slopes_case c = {.dropped = round & 1, .capped = round & 2};
+    slopes_case c = {.dropped = round & 1, .capped = round & 2, .exact = round & 16};
     c.scores = take(type, n, width, width + gap, stream);
     c.gradients = take(type, n, width, width + gap, stream);
     c.maximum = take(type, 1, width, width, stream);
     c.log_sums = take(type, 1, width, width, stream);
     c.deltas = take(type, 1, width, width, stream);
+    c.rests = take(type, 1, width, width, stream);
     c.factors = take(type, n, width, width, stream);
     c.softened = take(type, n, width, width, stream);
     draw_limits(&c.l, width, n, stream);
@@ -141,7 +143,8 @@ static void check_slopes(const kernel_table *table, kernel_type type, int64_t n,
         }
     }
     panel->slopes(n, at(&c.scores), at(&c.gradients), c.scores.step, &c.l.fns, at(&c.maximum), at(&c.log_sums),
-                  at(&c.deltas), c.dropped ? at(&c.factors) : NULL, c.capped ? at(&c.softened) : NULL);
+                  at(&c.deltas), c.exact ? at(&c.rests) : NULL, c.dropped ? at(&c.factors) : NULL,
+                  c.capped ? at(&c.softened) : NULL);
     const char *what = name(table, type, "slopes");
     for (int64_t j = 0; j < n; j++)
         for (int i = 0; i < width; i++)
@@ -151,6 +154,7 @@ static void check_slopes(const kernel_table *table, kernel_type type, int64_t n,
     drop(&c.maximum, false, what);
     drop(&c.log_sums, false, what);
     drop(&c.deltas, false, what);
+    drop(&c.rests, false, what);
     drop(&c.factors, false, what);
     drop(&c.softened, false, what);
 }
@@ -159,7 +163,7 @@ static void slopes(const kernel_table *table, kernel_type type)
 {
     uint64_t stream = guarded_stream("slopes");
     for (int i = 0; i < SIZES; i++)
-        for (int round = 0; round < 16; round++)
+        for (int round = 0; round < 32; round++)
             check_slopes(table, type, size_at(i, check_lanes(table, type)), round % 3, round, &stream);
 }
 

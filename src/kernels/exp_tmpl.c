@@ -25,6 +25,18 @@ ALWAYS_INLINE vec FN(power_value)(vec power)
     return power;
 }
 
+ALWAYS_INLINE vec FN(power_from)(vec x, int base)
+{
+    (void)base;
+    return FN(power_of)(x);
+}
+
+ALWAYS_INLINE vec FN(value_from)(vec power, int base)
+{
+    (void)base;
+    return power;
+}
+
 ALWAYS_INLINE vec FN(scale)(vec x, vec power)
 {
     return FN(vec_scale)(x, power);
@@ -42,15 +54,26 @@ ALWAYS_INLINE vec FN(power_factor)(vec power)
 
 #else
 
-/* Rounded to an integer by adding a number whose last bit is 1. */
+/* Rounded to an integer by adding a number whose last bit is 1, and whose low bits are `base`: no x is a tie, so that
+ * n is the same with any. */
+ALWAYS_INLINE vec FN(power_from)(vec x, int base)
+{
+    return FN(vec_fma)(x, FN(broadcast)(FN(log2_e)), FN(broadcast)(POWER_BASE + (real)(base - 2 * BIAS)));
+}
+
+ALWAYS_INLINE vec FN(value_from)(vec power, int base)
+{
+    return power - (POWER_BASE + (real)(base - 2 * BIAS));
+}
+
 ALWAYS_INLINE vec FN(power_of)(vec x)
 {
-    return FN(vec_fma)(x, FN(broadcast)(FN(log2_e)), FN(broadcast)(POWER_BASE));
+    return FN(power_from)(x, 2 * BIAS);
 }
 
 ALWAYS_INLINE vec FN(power_value)(vec power)
 {
-    return power - POWER_BASE;
+    return FN(value_from)(power, 2 * BIAS);
 }
 
 /* x * 2^n, rounded once, for -1.4 bias < n <= bias + 1 and x of moderate size. */
@@ -90,9 +113,9 @@ ALWAYS_INLINE vec FN(polynomial)(vec x, int degree, const real *coefficients)
 
 enum { EXP_SEVERAL = 4 };
 
-/* e^r - 1 for |r| <= 0.35, of `count` at once. Pairs of coefficients first, beside r^2 (Estrin 1960): what bounds an
- * exponential in a loop is how many of them are under way at once, so the chain of dependent steps is kept short. */
-ALWAYS_INLINE void FN(exp_rests)(int count, const vec *r, FN(exp_split) * e)
+/* e^r - 1 for |r| <= 0.35, of `count` at once: pairs of coefficients first, beside r^2 (Estrin 1960), a short chain of
+ * dependent steps. */
+ALWAYS_INLINE void FN(exp_rests)(int count, const vec *r, vec *rest)
 {
     const real *c = FN(exp_polynomial);
     vec square[EXP_SEVERAL], sum[EXP_SEVERAL];
@@ -106,14 +129,14 @@ ALWAYS_INLINE void FN(exp_rests)(int count, const vec *r, FN(exp_split) * e)
         for (int i = 0; i < count; i++)
             sum[i] = FN(vec_fma)(sum[i], square[i], FN(vec_fma)(FN(broadcast)(c[k]), r[i], FN(broadcast)(c[k - 1])));
     for (int i = 0; i < count; i++)
-        e[i].rest = FN(vec_fma)(square[i], sum[i], r[i]);
+        rest[i] = FN(vec_fma)(square[i], sum[i], r[i]);
 }
 
 ALWAYS_INLINE vec FN(exp_rest)(vec r)
 {
-    FN(exp_split) e;
-    FN(exp_rests)(1, &r, &e);
-    return e.rest;
+    vec rest;
+    FN(exp_rests)(1, &r, &rest);
+    return rest;
 }
 
 /* e^x, exp_low <= x <= exp_high. */
@@ -134,48 +157,108 @@ ALWAYS_INLINE FN(exp_split) FN(split_exp_of_sum)(vec x, vec more)
     return (FN(exp_split)){FN(exp_rest)(r), power};
 }
 
+/* The exp of softmax goes two ways. Short polynomials are Horner's, 1 + r (1 + r q(r)): what bounds a loop of these is
+ * how many operations the multipliers take, and where the result is a normal number n is added to its exponent. Long
+ * ones, and those whose products are rounded by themselves, go by pairs, and n comes as a factor. A part is e^r or e^r
+ * - 1. */
+#if defined(LEVEL_ROUNDS_TWICE) || MANTISSA > 30
+
+enum { NORMAL_BASE = 2 * BIAS };
+
+ALWAYS_INLINE void FN(exp_parts)(int count, const vec *r, vec *part)
+{
+    FN(exp_rests)(count, r, part);
+}
+
+ALWAYS_INLINE vec FN(join_part)(vec part, vec power)
+{
+    return FN(join_exp)((FN(exp_split)){part, power});
+}
+
+ALWAYS_INLINE vec FN(join_normal)(vec part, vec power)
+{
+#ifdef LEVEL_HAS_SCALE
+    return FN(join_part)(part, power);
+#else
+    const vec factor = FN(power_factor)(power);
+#ifdef LEVEL_ROUNDS_TWICE
+    return (1 + part) * factor; /* part * factor need not be a normal number */
+#else
+    return FN(vec_fma)(part, factor, factor);
+#endif
+#endif
+}
+
+#else
+
+enum { NORMAL_BASE = 0 };
+
+ALWAYS_INLINE void FN(exp_parts)(int count, const vec *r, vec *part)
+{
+    for (int i = 0; i < count; i++)
+        part[i] = FN(broadcast)(FN(exp_polynomial)[EXP_DEGREE]);
+    for (int k = EXP_DEGREE - 1; k >= 0; k--)
+        for (int i = 0; i < count; i++)
+            part[i] = FN(vec_fma)(part[i], r[i], FN(broadcast)(FN(exp_polynomial)[k]));
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < count; i++)
+            part[i] = FN(vec_fma)(part[i], r[i], FN(broadcast)(1));
+}
+
+ALWAYS_INLINE vec FN(join_part)(vec part, vec power)
+{
+    return FN(scale)(part, power);
+}
+
+/* The low bits of `power` are those of n. */
+ALWAYS_INLINE vec FN(join_normal)(vec part, vec power)
+{
+#ifdef LEVEL_HAS_SCALE
+    return FN(scale)(part, power);
+#else
+    return (vec)((bits)part + ((bits)power << MANTISSA));
+#endif
+}
+
+#endif
+
 /* e^x for x <= 0: the exp of softmax. */
 ALWAYS_INLINE vec FN(exp_below)(vec x)
 {
-    return FN(join_exp)(FN(split_exp)(FN(vec_max)(FN(broadcast)(FN(exp_low)), x)));
+    x = FN(vec_max)(FN(broadcast)(FN(exp_low)), x);
+    const vec power = FN(power_of)(x), n = FN(power_value)(power);
+    vec part, r = FN(vec_fma)(n, FN(broadcast)(-FN(ln2_high)), x);
+    r = FN(vec_fma)(n, FN(broadcast)(-FN(ln2_low)), r);
+    FN(exp_parts)(1, &r, &part);
+    return FN(join_part)(part, power);
 }
 
-/* The same bits, for exp_normal <= x <= 0: 2^n is a normal number, and so is the result. A NaN stays one. */
-ALWAYS_INLINE vec FN(join_normal)(FN(exp_split) e)
-{
-#ifdef LEVEL_HAS_SCALE
-    return FN(join_exp)(e);
-#else
-    vec factor = FN(power_factor)(e.power);
-#ifdef LEVEL_ROUNDS_TWICE
-    return (1 + e.rest) * factor; /* rest * factor need not be a normal number */
-#else
-    return FN(vec_fma)(e.rest, factor, factor);
-#endif
-#endif
-}
-
+/* The same bits for exp_normal <= x <= 0, where 2^n is a normal number, and so is the result. A NaN stays one. */
 ALWAYS_INLINE vec FN(exp_of_near)(vec x)
 {
-    return FN(join_normal)(FN(split_exp)(x));
+    const vec power = FN(power_of)(x), n = FN(power_value)(power);
+    vec part, r = FN(vec_fma)(n, FN(broadcast)(-FN(ln2_high)), x);
+    r = FN(vec_fma)(n, FN(broadcast)(-FN(ln2_low)), r);
+    FN(exp_parts)(1, &r, &part);
+    return NORMAL_BASE ? FN(join_normal)(part, power) : part * FN(power_factor)(power);
 }
 
-/* `count` of them, step by step side by side, which a processor does faster than one after the other. */
+/* The same bits again, `count` of them step by step side by side, which a processor does faster than one after the
+ * other. None may be NaN: n would be added to its bits. */
 ALWAYS_INLINE void FN(exp_of_several)(int count, vec *x)
 {
-    FN(exp_split) e[EXP_SEVERAL];
-    vec n[EXP_SEVERAL];
+    vec n[EXP_SEVERAL], power[EXP_SEVERAL], part[EXP_SEVERAL];
     for (int i = 0; i < count; i++)
-        e[i].power = FN(power_of)(x[i]);
+        power[i] = FN(power_from)(x[i], NORMAL_BASE);
     for (int i = 0; i < count; i++)
-        n[i] = FN(power_value)(e[i].power);
+        n[i] = FN(value_from)(power[i], NORMAL_BASE);
     for (int i = 0; i < count; i++)
         x[i] = FN(vec_fma)(n[i], FN(broadcast)(-FN(ln2_high)), x[i]);
     for (int i = 0; i < count; i++)
         x[i] = FN(vec_fma)(n[i], FN(broadcast)(-FN(ln2_low)), x[i]);
-    FN(exp_rests)(count, x, e);
+    FN(exp_parts)(count, x, part);
     for (int i = 0; i < count; i++)
-        x[i] = FN(join_normal)(e[i]);
+        x[i] = FN(join_normal)(part[i], power[i]);
 }
 
 ALWAYS_INLINE vec FN(exp)(vec x, vec unused)

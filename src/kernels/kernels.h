@@ -119,10 +119,14 @@ typedef struct kernel_panel_fns {
     /* y (+)= the panel turned back, each query times its factor. */
     void (*unpack)(int64_t rows, int64_t columns, void *y, int64_t y_row, int64_t y_column, const void *panel,
                    int64_t stride, const void *factors, bool add);
+    /* Scores of n keys, the tile product's, and each query's largest and least; the least is NaN where any score is. */
+    void (*scores)(int64_t n, int64_t d, const void *keys, int64_t k_row, const void *queries, int64_t q_stride,
+                   void *scores, int64_t stride, void *largest, void *least);
     /* Scores of n keys more: those beyond a query's limits become -inf; `maximum` becomes the largest yet, and
      * `rescale` e^(maximum before - maximum now). True if e^(score - maximum) is a normal number for each key within
      * the limits, so that none of these has the score -inf. */
-    bool (*maximum)(int64_t n, void *scores, int64_t stride, const kernel_limits *limits, void *maximum, void *rescale);
+    bool (*maximum)(int64_t n, void *scores, int64_t stride, const kernel_limits *limits, const void *largest,
+                    const void *least, void *maximum, void *rescale);
     /* scores = e^(scores - maximum), and sums = sums * rescale + their sum: four lanes, key j in lane j mod 4. `near`
      * is what maximum said. */
     void (*exponentials)(int64_t n, void *scores, int64_t stride, const kernel_limits *limits, const void *maximum,
@@ -135,11 +139,11 @@ typedef struct kernel_panel_fns {
     void (*forbid)(int64_t rows, int64_t n, void *scores, int64_t stride, const uint8_t *allowed, int64_t allowed_row,
                    int64_t allowed_column);
     /* The derivative of softmax: scores become p = e^((scores - maximum) - log_sums), 0 beyond the limits, times
-     * factors (a panel of stride `width`, dropout's; NULL: 1); gradients become p (gradients * factors - deltas), and 0
-     * where p is 0, whatever was there. */
+     * factors (a panel of stride `width`, dropout's; NULL: 1); gradients become p ((gradients * factors - deltas) -
+     * rests), and 0 where p is 0, whatever was there. rests may be NULL. */
     void (*slopes)(int64_t n, void *scores, void *gradients, int64_t stride, const kernel_limits *limits,
-                   const void *maximum, const void *log_sums, const void *deltas, const void *factors,
-                   const void *softened);
+                   const void *maximum, const void *log_sums, const void *deltas, const void *rests,
+                   const void *factors, const void *softened);
     /* Whether rows x columns numbers, dense in a row, are all finite. */
     bool (*finite)(int64_t rows, int64_t columns, const void *x, int64_t x_row);
     /* 1 for each pair within the limits whose score is not -inf, else 0. */

@@ -114,6 +114,7 @@ const kernel_part PART(LEVEL, TYPE) = {
             .width = PANEL,
             .pack = FN(panel_pack),
             .unpack = FN(panel_unpack),
+            .scores = FN(panel_scores),
             .maximum = FN(panel_maximum),
             .exponentials = FN(panel_exponentials),
             .multiply = FN(panel_multiply),

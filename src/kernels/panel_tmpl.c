@@ -64,16 +64,20 @@ static void FN(panel_pack)(int64_t rows, int64_t columns, void *panel, int64_t s
     }
 }
 
-ALWAYS_INLINE void FN(unpack_row)(int64_t n, real *y, int64_t y_column, vec x, bool add)
+/* Rows of `count` numbers from a block that was turned: whole rows side by side, or any. */
+ALWAYS_INLINE void FN(unpack_rows)(int64_t rows, int64_t count, real *y, int64_t y_row, int64_t y_column,
+                                   const vec *block, bool add)
 {
-    if (n == LANES && y_column == 1) {
-        FN(store)(y, add ? FN(load)(y) + x : x);
-        return;
+    for (int k = 0; k < LANES && k < rows; k++, y += y_row) {
+        if (count == LANES && y_column == 1) {
+            FN(store)(y, add ? FN(load)(y) + block[k] : block[k]);
+            continue;
+        }
+        real part[LANES];
+        FN(store)(part, block[k]);
+        for (int64_t i = 0; i < count; i++)
+            y[i * y_column] = add ? y[i * y_column] + part[i] : part[i];
     }
-    real part[LANES];
-    FN(store)(part, x);
-    for (int64_t i = 0; i < n; i++)
-        y[i * y_column] = add ? y[i * y_column] + part[i] : part[i];
 }
 
 static void FN(panel_unpack)(int64_t rows, int64_t columns, void *y, int64_t y_row, int64_t y_column, const void *panel,
@@ -83,13 +87,20 @@ static void FN(panel_unpack)(int64_t rows, int64_t columns, void *y, int64_t y_r
         const real *from = (const real *)panel + i;
         const vec factor = FN(load)((const real *)factors + i);
         for (int64_t c = 0; c < columns; c += LANES) {
-            int64_t count = columns - c < LANES ? columns - c : LANES;
+            const int64_t count = columns - c < LANES ? columns - c : LANES;
+            real *to = (real *)y + i * y_row + c * y_column;
             vec block[LANES];
+            if (count == LANES && rows - i >= LANES && y_column == 1 && !add) {
+                for (int k = 0; k < LANES; k++)
+                    block[k] = FN(load)(from + (c + k) * stride) * factor;
+                FN(turn)(block);
+                FN(unpack_rows)(LANES, LANES, to, y_row, 1, block, false);
+                continue;
+            }
             for (int k = 0; k < LANES; k++)
                 block[k] = k < count ? FN(load)(from + (c + k) * stride) * factor : (vec){0};
             FN(turn)(block);
-            for (int k = 0; k < LANES && i + k < rows; k++)
-                FN(unpack_row)(count, (real *)y + (i + k) * y_row + c * y_column, y_column, block[k], add);
+            FN(unpack_rows)(rows - i, count, to, y_row, y_column, block, add);
         }
     }
 }
@@ -156,10 +167,13 @@ ALWAYS_INLINE void FN(range_of_rows)(int64_t from, int64_t end, const real *s, i
         other.largest = FN(vec_max)(x1, other.largest);
         r.least = FN(vec_min)(x0, r.least);
         other.least = FN(vec_min)(x1, other.least);
+        range->nan |= (x0 != x0) | (x1 != x1);
     }
     if (j < end) {
-        r.largest = FN(vec_max)(FN(load)(s + j * stride), r.largest);
-        r.least = FN(vec_min)(FN(load)(s + j * stride), r.least);
+        const vec x = FN(load)(s + j * stride);
+        r.largest = FN(vec_max)(x, r.largest);
+        r.least = FN(vec_min)(x, r.least);
+        range->nan |= x != x;
     }
     range->largest = FN(vec_max)(other.largest, r.largest);
     range->least = FN(vec_min)(other.least, r.least);
@@ -174,18 +188,44 @@ ALWAYS_INLINE void FN(range_of_edge)(int64_t from, int64_t end, real *s, int64_t
         vec x = FN(load)(s + j * stride);
         range->largest = FN(vec_max)(x, range->largest);
         range->least = FN(vec_min)(FN(select)(FN(within)(first, stop, j), x, FN(broadcast)(INFINITY)), range->least);
+        range->nan |= x != x;
     }
 }
 
-static bool FN(panel_maximum)(int64_t n, void *scores, int64_t stride, const kernel_limits *limits, void *maximum,
-                              void *rescale)
+/* Where there was a NaN the least score is given as one. */
+static void FN(panel_scores)(int64_t n, int64_t d, const void *keys, int64_t k_row, const void *queries,
+                             int64_t q_stride, void *scores, int64_t stride, void *largest, void *least)
+{
+    FN(range) range[TILE_VECTORS];
+    FN(strided) k = {keys, k_row, 1};
+    FN(result) s = {scores, stride, false};
+    const int64_t rest = n % TILE_ROWS;
+    for (int v = 0; v < TILE_VECTORS; v++)
+        range[v] = (FN(range)){FN(broadcast)(-INFINITY), FN(broadcast)(INFINITY), {0}};
+    for (int64_t j = TILE_ROWS; j <= n; j += TILE_ROWS, k.at += TILE_ROWS * k_row, s.at += TILE_ROWS * stride)
+        FN(tile_block)(TILE_ROWS, TILE_VECTORS, 0, d, k, (FN(rows)){queries, q_stride}, s, range);
+    FN(tile)(rest, PANEL, d, k.at, k_row, 1, queries, q_stride, s.at, stride, false);
+    for (int v = 0; v < TILE_VECTORS; v++) {
+        FN(range_of_rows)(0, rest, s.at + v * LANES, stride, &range[v]);
+        FN(store)((real *)largest + v * LANES, range[v].largest);
+        FN(store)((real *)least + v * LANES, FN(select)(range[v].nan, FN(broadcast)(NAN), range[v].least));
+    }
+}
+
+static bool FN(panel_maximum)(int64_t n, void *scores, int64_t stride, const kernel_limits *limits, const void *largest,
+                              const void *least, void *maximum, void *rescale)
 {
     mask beyond = {0};
     for (int64_t i = 0; i < PANEL; i += LANES) {
         real *s = (real *)scores + i, *m = (real *)maximum + i;
         const vec before = FN(load)(m);
         FN(range) range = {before, FN(broadcast)(INFINITY), {0}};
-        FN(range_of_rows)(limits->full_first, limits->full_stop, s, stride, &range);
+        if (largest) {
+            range.largest = FN(vec_max)(FN(load)((const real *)largest + i), before);
+            range.least = FN(load)((const real *)least + i);
+        } else {
+            FN(range_of_rows)(limits->full_first, limits->full_stop, s, stride, &range);
+        }
         if (limits->first) {
             const mask first = FN(limit)(limits->first + i), stop = FN(limit)(limits->stop + i);
             FN(range_of_edge)(0, limits->full_first, s, stride, first, stop, &range);
@@ -194,12 +234,9 @@ static bool FN(panel_maximum)(int64_t n, void *scores, int64_t stride, const ker
         const vec shift = FN(shift_of)(range.largest);
         FN(store)(m, range.largest);
         FN(store)((real *)rescale + i, FN(exp_below)(before - shift));
-        beyond |= ~(range.least - shift >= FN(exp_normal));
+        beyond |= ~(range.least - shift >= FN(exp_normal)) | range.nan;
     }
-    for (int i = 0; i < LANES; i++)
-        if (beyond[i])
-            return false;
-    return true;
+    return !FN(any_lane)(beyond);
 }
 
 /* s = e^(s - shift) in rows from..end, and the sums. `near`: see exp_of_near. */
@@ -272,48 +309,66 @@ static void FN(panel_distances)(int64_t n, void *panel, int64_t ahead)
 /* ---- Backward ------------------------------------------------------------------------------------------------------ */
 
 /* A row of gradients, from probabilities. factor and soft may be NULL. */
-ALWAYS_INLINE void FN(panel_slope_row)(real *s, real *dp, const real *factor, const real *soft, vec p, vec delta)
+ALWAYS_INLINE void FN(panel_slope_row)(real *s, real *dp, const real *factor, const real *soft, vec p, vec delta,
+                                       vec rest)
 {
     vec d = FN(load)(dp), kept = p;
     if (factor) {
         kept = p * FN(load)(factor);
         d *= FN(load)(factor);
     }
-    d = p * (d - delta);
+    d = p * ((d - delta) - rest);
     if (soft)
         d *= 1 - FN(load)(soft) * FN(load)(soft);
     FN(store)(s, kept);
-    FN(store)(dp, (vec)((mask)d & ~(p == 0)));
+    FN(store)(dp, (vec)((mask)d & ~(mask)((bits)p == 0)));
 }
 
 /* Where m or log_sum is NaN, `poisoned`, every p would be: but what a lane may not see stays 0. */
-ALWAYS_INLINE void FN(panel_slope_rows)(int64_t n, real *s, real *dp, int64_t stride, const real *factors,
-                                        const real *soft, vec m, vec log_sum, vec delta, bool poisoned)
+ALWAYS_INLINE void FN(panel_slope_rows)(int64_t from, int64_t end, real *s, real *dp, int64_t stride,
+                                        const real *factors, const real *soft, vec m, vec log_sum, vec delta, vec rest,
+                                        bool poisoned)
 {
-    for (int64_t j = 0; j < n; j++, s += stride, dp += stride) {
-        const vec score = FN(load)(s);
+    for (int64_t j = from; j < end; j++) {
+        const vec score = FN(load)(s + j * stride);
         vec p = FN(exp_below)((score - m) - log_sum);
         if (poisoned)
             p = FN(select)(score == FN(broadcast)(-INFINITY), (vec){0}, p);
-        FN(panel_slope_row)(s, dp, factors, soft, p, delta);
-        factors = factors ? factors + PANEL : NULL;
-        soft = soft ? soft + PANEL : NULL;
+        FN(panel_slope_row)
+        (s + j * stride, dp + j * stride, factors ? factors + j * PANEL : NULL, soft ? soft + j * PANEL : NULL, p,
+         delta, rest);
     }
 }
 
-ALWAYS_INLINE bool FN(any_nan)(vec x)
+/* The same of plain rows, some at once, unless some exponential is not a normal number. */
+ALWAYS_INLINE void FN(panel_slopes_plain)(int64_t n, real *s, real *dp, int64_t stride, vec m, vec log_sum, vec delta)
 {
-    const mask nan = x != x;
-    for (int i = 0; i < LANES; i++)
-        if (nan[i])
-            return true;
-    return false;
+    int64_t j = 0;
+    for (; j + EXP_SEVERAL <= n; j += EXP_SEVERAL) {
+        vec p[EXP_SEVERAL];
+        mask near = ~(mask){0};
+        for (int k = 0; k < EXP_SEVERAL; k++) {
+            p[k] = (FN(load)(s + (j + k) * stride) - m) - log_sum;
+            near &= p[k] >= FN(exp_normal);
+        }
+        if (FN(any_lane)(~near)) {
+            FN(panel_slope_rows)(j, j + EXP_SEVERAL, s, dp, stride, NULL, NULL, m, log_sum, delta, (vec){0}, false);
+            continue;
+        }
+        FN(exp_of_several)(EXP_SEVERAL, p);
+        for (int k = 0; k < EXP_SEVERAL; k++) {
+            real *to = dp + (j + k) * stride;
+            FN(store)(to, p[k] * (FN(load)(to) - delta));
+            FN(store)(s + (j + k) * stride, p[k]);
+        }
+    }
+    FN(panel_slope_rows)(j, n, s, dp, stride, NULL, NULL, m, log_sum, delta, (vec){0}, false);
 }
 
 /* A row without keys has the maximum -inf; its scores, all -inf too, stay as they are. */
 static void FN(panel_slopes)(int64_t n, void *scores, void *gradients, int64_t stride, const kernel_limits *limits,
-                             const void *maximum, const void *log_sums, const void *deltas, const void *factors,
-                             const void *softened)
+                             const void *maximum, const void *log_sums, const void *deltas, const void *rests,
+                             const void *factors, const void *softened)
 {
     for (int64_t i = 0; i < PANEL; i += LANES) {
         real *s = (real *)scores + i, *dp = (real *)gradients + i;
@@ -327,11 +382,12 @@ static void FN(panel_slopes)(int64_t n, void *scores, void *gradients, int64_t s
             FN(forbid)(limits->full_stop, n, s, stride, first, stop);
         }
         const real *f = factors ? (const real *)factors + i : NULL, *t = softened ? (const real *)softened + i : NULL;
-        const bool poisoned = FN(any_nan)(m + log_sum);
-        if (f || t || poisoned)
-            FN(panel_slope_rows)(n, s, dp, stride, f, t, m, log_sum, delta, poisoned);
+        const bool poisoned = FN(any_lane)(m + log_sum != m + log_sum);
+        const vec rest = rests ? FN(load)((const real *)rests + i) : (vec){0};
+        if (f || t || poisoned || rests)
+            FN(panel_slope_rows)(0, n, s, dp, stride, f, t, m, log_sum, delta, rest, poisoned);
         else
-            FN(panel_slope_rows)(n, s, dp, stride, NULL, NULL, m, log_sum, delta, false);
+            FN(panel_slopes_plain)(n, s, dp, stride, m, log_sum, delta);
     }
 }
 
@@ -339,16 +395,21 @@ static void FN(panel_slopes)(int64_t n, void *scores, void *gradients, int64_t s
 
 static bool FN(panel_finite)(int64_t rows, int64_t columns, const void *x, int64_t x_row)
 {
-    vec sum = {0};
+    vec sum = {0}, other = {0};
     real rest = 0;
     for (int64_t i = 0; i < rows; i++) {
         const real *row = (const real *)x + i * x_row;
         int64_t c = 0;
+        for (; c + 2 * LANES <= columns; c += 2 * LANES) {
+            sum += FN(load)(row + c) * 0;
+            other += FN(load)(row + c + LANES) * 0;
+        }
         for (; c + LANES <= columns; c += LANES)
-            sum = FN(vec_fma)(FN(load)(row + c), (vec){0}, sum);
+            sum += FN(load)(row + c) * 0;
         for (; c < columns; c++)
             rest += row[c] * 0;
     }
+    sum += other;
     for (int i = 0; i < LANES; i++)
         rest += sum[i];
     return rest == 0;

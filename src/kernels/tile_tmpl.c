@@ -83,8 +83,25 @@ ALWAYS_INLINE void FN(tile_steps)(int first, int end, int vectors, int64_t lanes
     }
 }
 
+/* The range of what rows first..end of a block come to: while multiplications of other rows are under way it costs next
+ * to nothing. */
+ALWAYS_INLINE void FN(tile_range)(int first, int end, int vectors, vec sum[][TILE_MOST], FN(range) * range)
+{
+    for (int j = 0; j < vectors; j++) {
+        vec largest = range[j].largest, least = range[j].least;
+        for (int i = first; i < end; i++) {
+            largest = FN(vec_max)(sum[i][j], largest);
+            least = FN(vec_min)(sum[i][j], least);
+            range[j].nan |= sum[i][j] != sum[i][j];
+        }
+        range[j].largest = largest;
+        range[j].least = least;
+    }
+}
+
+/* `range` of each vector of columns goes on, if it is not NULL. */
 ALWAYS_INLINE void FN(tile_block)(int rows, int vectors, int64_t lanes, int64_t depth, FN(strided) a, FN(rows) b,
-                                  FN(result) c)
+                                  FN(result) c, FN(range) * range)
 {
     vec sum[TILE_ROWS][TILE_MOST];
     for (int i = 0; i < rows; i++)
@@ -97,8 +114,12 @@ ALWAYS_INLINE void FN(tile_block)(int rows, int vectors, int64_t lanes, int64_t 
     b.at += most * b.row;
     FN(tile_steps)(0, half, vectors, lanes, last, a, b, sum);
     FN(tile_store)(0, half, vectors, lanes, c, sum);
+    if (range)
+        FN(tile_range)(0, half, vectors, sum, range);
     FN(tile_steps)(half, rows, vectors, lanes, last, a, b, sum);
     FN(tile_store)(half, rows, vectors, lanes, c, sum);
+    if (range)
+        FN(tile_range)(half, rows, vectors, sum, range);
 }
 
 /* The blocks along `rows` rows of C. */
@@ -106,7 +127,7 @@ ALWAYS_INLINE void FN(tile_along)(int rows, int vectors, int64_t lanes, int64_t 
                                   FN(rows) b, FN(result) c)
 {
     for (; blocks > 0; blocks--, b.at += vectors * LANES, c.at += vectors * LANES)
-        FN(tile_block)(rows, vectors, lanes, depth, a, b, c);
+        FN(tile_block)(rows, vectors, lanes, depth, a, b, c, NULL);
 }
 
 /* Whole rows of blocks for columns that are `blocks` blocks wide. */
@@ -168,7 +189,7 @@ ALWAYS_INLINE void FN(tile_few)(int rows, int vectors, int64_t n, int64_t depth,
     n = FN(tile_some)(rows, TILE_VECTORS, n, depth, a, &b, &c);
     n = FN(tile_some)(rows, 1, n, depth, a, &b, &c);
     if (n > 0)
-        FN(tile_block)(rows, 1, n, depth, a, b, c);
+        FN(tile_block)(rows, 1, n, depth, a, b, c, NULL);
 }
 
 static void FN(tile_rest)(int64_t m, int64_t n, int64_t depth, FN(strided) a, FN(rows) b, FN(result) c)

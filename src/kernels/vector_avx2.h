@@ -96,6 +96,18 @@ static inline void vec_store_part_f64(double *y, int64_t n, vec_f64 v)
     _mm256_maskstore_pd(y, (__m256i)first_lanes_f64(n), v);
 }
 
+#define LEVEL_HAS_ANY 1
+
+static inline bool vec_any_of_f32(mask_f32 m)
+{
+    return _mm256_movemask_ps((__m256)m) != 0;
+}
+
+static inline bool vec_any_of_f64(mask_f64 m)
+{
+    return _mm256_movemask_pd((__m256d)m) != 0;
+}
+
 /* Rows and columns exchanged: within the halves of vectors first, which costs half of what interleaving whole ones
  * does. */
 #define LEVEL_TURNS 1

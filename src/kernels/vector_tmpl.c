@@ -21,6 +21,18 @@ ALWAYS_INLINE vec FN(select)(mask m, vec a, vec b)
     return (vec)(((mask)a & m) | ((mask)b & ~m));
 }
 
+ALWAYS_INLINE bool FN(any_lane)(mask m)
+{
+#ifdef LEVEL_HAS_ANY
+    return FN(vec_any_of)(m);
+#else
+    for (int i = 0; i < LANES; i++)
+        if (m[i])
+            return true;
+    return false;
+#endif
+}
+
 ALWAYS_INLINE vec FN(with_sign_of)(vec size, vec sign)
 {
     const mask sign_bit = (mask)FN(broadcast)(-(real)0);

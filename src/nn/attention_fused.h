@@ -92,8 +92,10 @@ enum { FUSED_MAX_WIDTH = 64, FUSED_PANELS = 8, FUSED_MOST_KEYS = 384 };
 typedef struct fused_scores {
     char *scores; /* [n][stride] */
     int64_t stride;
-    char *extra;    /* [n][width], for a while */
-    char *softened; /* [n][width]: tanh(s / cap); NULL if not wanted */
+    char *extra;           /* [n][width], for a while */
+    char *softened;        /* [n][width]: tanh(s / cap); NULL if not wanted */
+    char *largest, *least; /* [width]: of plain scores without limits; NULL if not wanted */
+    bool ranged;           /* they are there */
     int32_t first[FUSED_MAX_WIDTH], stop[FUSED_MAX_WIDTH];
     kernel_limits limits;
 } fused_scores;
@@ -137,6 +139,9 @@ static inline size_t lab__fused_round(size_t bytes)
 bool lab__fused_scores(const fused_problem *p, const fused_panel *panel, int64_t key, int64_t n, const char *queries,
                        int64_t queries_stride, fused_scores *out);
 
+/* Whether every query of the panel may see every one of the keys `key` .. key + n - 1, whatever their scores. */
+bool lab__fused_all_meet(const fused_problem *p, const fused_panel *panel, int64_t key, int64_t n);
+
 /* Dropout's factors, 0 or 1 / (1 - p), [n][width]. */
 void lab__fused_dropout(const fused_problem *p, const fused_panel *panel, int64_t key, int64_t n, char *factors);
 
@@ -174,11 +179,15 @@ typedef struct fused_block {
     char *queries, *gradients;               /* [rows][d], scaled; [rows][dv] */
     char *queries_turned, *gradients_turned; /* [d][stride], [dv][stride] */
     char *maxima, *log_sums, *deltas;        /* [stride] */
+    char *rests;                             /* [stride]: what rounding left of the deltas */
+    bool exact[FUSED_PANELS];                /* whether a panel's are subtracted too */
     char *probabilities, *slopes;            /* a tile, [keys][stride] */
     char *extra, *softened, *factors;        /* [keys][width] */
     uint8_t *allowed;                        /* [keys][stride]; wanted where not all is finite */
     bool finite;                             /* queries and gradients */
     bool before_cap;                         /* slopes: of the scores after the soft cap, as bias and ALiBi want them */
+    const double *sums;                      /* of all rows: what stands for dO . O, see lab__fused_row_sums; or NULL */
+    bool without_deltas;                     /* they count as 0 */
     fused_scores scores;
 } fused_block;
 
@@ -195,6 +204,11 @@ bool lab__fused_slopes(fused_block *b, int panel, int64_t key, int64_t n, int64_
 /* The sums over a row of dO and O less the gradient of lse: delta. */
 double lab__fused_delta(const fused_block *b, int64_t query);
 
+/* sum_j p_ij dp_ij of a block's queries, which is dO_i . O_i but for rounding, into `sums` in the order of rows. Sums
+ * of ds over keys cancel as far as this agrees with the dp_ij that they are made of. Goes over all keys, `key_tile` at
+ * a time; the block begins without deltas. */
+void lab__fused_row_sums(fused_block *b, int64_t key_tile, double *sums);
+
 /* ---- attention_fused_forward.c, attention_fused_backward.c, attention_fused_bias.c --------------------------------------- */
 
 size_t lab__fused_forward_scratch(const lab_op_call *call);
@@ -202,7 +216,7 @@ lab_status lab__fused_forward(lab_op_call *call);
 size_t lab__fused_backward_scratch(const lab_vjp_call *call);
 lab_status lab__fused_backward(lab_vjp_call *call);
 size_t lab__fused_bias_scratch(const lab_vjp_call *call, const fused_problem *p);
-void lab__fused_bias_backward(const lab_vjp_call *call, const fused_problem *p, char *scratch);
+void lab__fused_bias_backward(const lab_vjp_call *call, const fused_problem *p, const double *row_sums, char *scratch);
 
 /* The next `bytes` of a worker's memory. Counting goes on numbers, for sizes are found out by starting from NULL. */
 static inline char *lab__take(char **at, size_t bytes)

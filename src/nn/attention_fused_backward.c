@@ -40,6 +40,7 @@ typedef struct backward_job {
     char *apart[2];  /* dk, dv of workers, [tk][d or dv], where the place's columns are not side by side */
     char *memory;
     size_t memory_each;
+    double *row_sums; /* of all rows, where a gradient sums ds over keys: lab__fused_row_sums */
     bool any_queries; /* dq is wanted, or scale's gradient, which is made of it */
 } backward_job;
 
@@ -101,6 +102,17 @@ static bool goes_apart(const backward_job *job, int operand)
     return place && place->strides[place->rank - 1] != 1;
 }
 
+/* Whether a gradient sums ds over keys, where it cancels: the bias's and the slopes'. */
+static bool sums_over_keys(const backward_job *job)
+{
+    return job->call->wants[IN_BIAS] || job->call->wants[IN_SLOPES];
+}
+
+static int64_t row_count(const fused_problem *p)
+{
+    return p->in[IN_Q]->numel / p->d;
+}
+
 /* Everything in the scratch memory, from *at on. */
 static void lay_out_job(backward_job *job, char **at)
 {
@@ -116,6 +128,7 @@ static void lay_out_job(backward_job *job, char **at)
     const int64_t flight = job->units < UNITS_IN_FLIGHT ? job->units : UNITS_IN_FLIGHT;
     const int64_t rows = flight * job->ranges * p->group * p->tq;
     job->partial = lab__take(at, job->ranges > 1 ? (size_t)(rows * p->d) * p->size : 0);
+    job->row_sums = (double *)lab__take(at, sums_over_keys(job) ? (size_t)row_count(p) * sizeof(double) : 0);
 }
 
 size_t lab__fused_backward_scratch(const lab_vjp_call *call)
@@ -243,14 +256,18 @@ static tile_rows compute_tile(backward_piece *piece, int64_t tile, int64_t n, he
 {
     fused_block *b = &piece->block;
     const fused_problem *p = b->p;
-    const bool finite = p->panel.finite(n, p->d, key_at(b, tile), b->sequence.k_row);
     tile_rows rows = {.full = true};
+    int known = -1; /* whether the tile's keys are finite; asked only where a pair may be forbidden */
     for (int i = 0; i < b->count; i++) {
         int64_t first = b->panels[i].lowest / 4 * 4 - tile, stop = b->panels[i].end - tile;
         first = first < 0 ? 0 : first;
         stop = stop > n ? n : stop;
         if (first < stop && piece->job->call->wants[IN_SLOPES])
             add_to_slope(piece, i, tile + first, stop - first, first, sums);
+        bool finite = first >= stop || lab__fused_all_meet(p, &b->panels[i], tile + first, stop - first);
+        if (!finite && known < 0)
+            known = p->panel.finite(n, p->d, key_at(b, tile), b->sequence.k_row);
+        finite = finite || known;
         if (first >= stop || !lab__fused_slopes(b, i, tile + first, stop - first, first, !finite || !b->finite))
             first = stop = 0;
         rows.first[i] = first;
@@ -435,6 +452,7 @@ static void run_piece(void *context, int64_t index, int worker)
     piece.kv_head = piece.unit % p->kv_heads;
     b->out = job->call->out;
     b->grad_out = job->call->grad_out;
+    b->sums = job->row_sums;
     b->sequence = lab__fused_sequence(p, piece.unit / p->kv_heads);
     const int64_t keys = b->sequence.keys, tiles = (keys + job->key_tile - 1) / job->key_tile;
     const int64_t each = (tiles + job->ranges - 1) / job->ranges * job->key_tile;
@@ -450,6 +468,26 @@ static void run_piece(void *context, int64_t index, int worker)
     }
     close_rows(&piece, IN_K, piece.dk, p->d);
     close_rows(&piece, IN_V, piece.dv, p->dv);
+}
+
+/* The row sums of one block of queries; blocks are counted as if every sequence had tq queries. */
+static void run_row_sums(void *context, int64_t index, int worker)
+{
+    const backward_job *job = context;
+    const fused_problem *p = &job->p;
+    const int64_t blocks = (p->tq + job->block - 1) / job->block, first = index % blocks * job->block;
+    char *memory = job->memory + (size_t)worker * job->memory_each;
+    backward_piece piece = lay_out(job, &memory);
+    fused_block *b = &piece.block;
+    b->out = job->call->out;
+    b->grad_out = job->call->grad_out;
+    b->without_deltas = true;
+    b->sequence = lab__fused_sequence(p, index / blocks / p->heads);
+    if (first >= b->sequence.tq)
+        return;
+    const int64_t left = b->sequence.tq - first;
+    lab__fused_block_begin(b, index / blocks % p->heads, first, left < job->block ? left : job->block);
+    lab__fused_row_sums(b, job->key_tile, job->row_sums);
 }
 
 /* One head's dq from its ranges, in their order. */
@@ -513,6 +551,11 @@ lab_status lab__fused_backward(lab_vjp_call *call)
     backward_job job = make_job(call);
     char *at = call->scratch;
     lay_out_job(&job, &at);
+    const int64_t blocks = (job.p.tq + job.block - 1) / job.block;
+    if (sums_over_keys(&job))
+        lab__parallel_run_within(attrs->workers, job.p.batch * job.p.heads * blocks, run_row_sums, &job);
+    else
+        job.row_sums = NULL;
     const int64_t flight = job.ranges > 1 ? UNITS_IN_FLIGHT : job.units;
     for (; job.first_unit < job.units; job.first_unit += flight) {
         const int64_t left = job.units - job.first_unit, units = left < flight ? left : flight;
@@ -522,6 +565,6 @@ lab_status lab__fused_backward(lab_vjp_call *call)
     }
     write_sums(&job);
     if (call->wants[IN_BIAS])
-        lab__fused_bias_backward(call, &job.p, at);
+        lab__fused_bias_backward(call, &job.p, job.row_sums, at);
     return LAB_OK;
 }

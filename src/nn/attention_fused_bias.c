@@ -16,6 +16,7 @@ typedef struct bias_job {
     int64_t block;                                  /* queries of a tile */
     int64_t batches, heads, query_tiles, key_tiles; /* of the bias itself */
     bool query_axis, key_axis;                      /* whether it has an axis of its own there */
+    const double *row_sums;                         /* lab__fused_row_sums */
     char *memory;
     size_t memory_each;
 } bias_job;
@@ -161,6 +162,7 @@ static void run_piece(void *context, int64_t index, int worker)
     piece.stop_key = job->key_axis ? least(piece.first_key + KEYS, p->tk) : p->tk;
     piece.block.out = job->call->out;
     piece.block.grad_out = job->call->grad_out;
+    piece.block.sums = job->row_sums;
     memset(piece.sums, 0, (size_t)(KEYS * job->block) * sizeof(double));
     for (int64_t b = 0; b < p->batch; b++) {
         if (own_batch(job, b) != piece.batch)
@@ -172,10 +174,11 @@ static void run_piece(void *context, int64_t index, int worker)
     write_sums(&piece);
 }
 
-void lab__fused_bias_backward(const lab_vjp_call *call, const fused_problem *p, char *scratch)
+void lab__fused_bias_backward(const lab_vjp_call *call, const fused_problem *p, const double *row_sums, char *scratch)
 {
     bias_job job = make_job(call, p);
     char *end = NULL;
+    job.row_sums = row_sums;
     if (call->in[IN_BIAS]->numel == 0) /* of no queries, keys or batches: an axis of 0 is not one to sum along */
         return;
     lay_out(&job, &end);

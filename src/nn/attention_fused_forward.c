@@ -58,7 +58,11 @@ static forward_memory lay_out(const fused_problem *p, char **at)
         .rescale = lab__take(at, row),
         .factors = lab__take(at, p->attrs->dropout > 0 ? tile : 0),
         .allowed = (uint8_t *)lab__take(at, (size_t)(p->key_tile * p->width)),
-        .scores = {.scores = lab__take(at, tile), .stride = p->width, .extra = lab__take(at, tile)},
+        .scores = {.scores = lab__take(at, tile),
+                   .stride = p->width,
+                   .extra = lab__take(at, tile),
+                   .largest = lab__take(at, row),
+                   .least = lab__take(at, row)},
     };
 }
 
@@ -155,7 +159,8 @@ static void attend(forward_block *b, int index, int64_t key, int64_t n)
         return;
     if (b->job->stats)
         add_stats(b, panel, n);
-    const bool near = p->panel.maximum(n, s->scores, s->stride, &s->limits, maxima, m->rescale);
+    const bool near = p->panel.maximum(n, s->scores, s->stride, &s->limits, s->ranged ? s->largest : NULL, s->least,
+                                       maxima, m->rescale);
     const bool selected = !values_are_finite(b, key, n, near);
     if (selected)
         p->panel.allowed(n, s->scores, s->stride, &s->limits, m->allowed, p->width);

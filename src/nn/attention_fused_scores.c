@@ -98,6 +98,14 @@ static void set_limits(const fused_problem *p, const fused_panel *panel, int64_t
     }
 }
 
+bool lab__fused_all_meet(const fused_problem *p, const fused_panel *panel, int64_t key, int64_t n)
+{
+    int64_t first, stop, unused;
+    lab__fused_keys_of(p, panel->sequence, panel->first, &unused, &stop);
+    lab__fused_keys_of(p, panel->sequence, panel->first + panel->rows - 1, &first, &unused);
+    return !p->in[IN_MASK] && !p->in[IN_BIAS] && !p->in[IN_SLOPES] && first <= key && key + n <= stop;
+}
+
 bool lab__fused_scores(const fused_problem *p, const fused_panel *panel, int64_t key, int64_t n, const char *queries,
                        int64_t queries_stride, fused_scores *s)
 {
@@ -107,8 +115,15 @@ bool lab__fused_scores(const fused_problem *p, const fused_panel *panel, int64_t
     if (mask && !any_allowed(mask, allowed, panel->rows, n))
         return false;
     const int64_t first = sequence->k + panel->head / p->group * sequence->k_head + key * sequence->k_row;
-    p->multiply(n, p->width, p->d, lab__at(k, p->size, first), sequence->k_row, 1, queries, queries_stride, s->scores,
-                s->stride, false);
+    const char *keys = lab__at(k, p->size, first);
+    set_limits(p, panel, key, n, s);
+    s->ranged = s->largest && p->attrs->softcap == 0 && lab__fused_all_meet(p, panel, key, n);
+    if (s->ranged) {
+        p->panel.scores(n, p->d, keys, sequence->k_row, queries, queries_stride, s->scores, s->stride, s->largest,
+                        s->least);
+        return true;
+    }
+    p->multiply(n, p->width, p->d, keys, sequence->k_row, 1, queries, queries_stride, s->scores, s->stride, false);
     if (p->attrs->softcap > 0)
         soften(p, n, s);
     if (p->in[IN_BIAS])
@@ -117,7 +132,6 @@ bool lab__fused_scores(const fused_problem *p, const fused_panel *panel, int64_t
         add_alibi(p, panel, key, n, s);
     if (mask)
         p->panel.forbid(panel->rows, n, s->scores, s->stride, allowed, stride_of(mask, 2), stride_of(mask, 1));
-    set_limits(p, panel, key, n, s);
     return true;
 }
 

@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+enum { FEW_KEYS = 20 };
+
 void lab__fused_block_memory(fused_block *b, const fused_problem *p, int64_t keys, char **at)
 {
     const size_t row = (size_t)b->stride * p->size, panel = (size_t)(keys * p->width) * p->size;
@@ -22,6 +24,7 @@ void lab__fused_block_memory(fused_block *b, const fused_problem *p, int64_t key
     b->maxima = lab__take(at, row);
     b->log_sums = lab__take(at, row);
     b->deltas = lab__take(at, row);
+    b->rests = lab__take(at, row);
     b->probabilities = lab__take(at, (size_t)keys * row);
     b->slopes = lab__take(at, (size_t)keys * row);
     b->extra = lab__take(at, panel);
@@ -49,28 +52,42 @@ static const char *gradient_at(const fused_block *b, int64_t query, int64_t *col
     return lab__at(grad, p->size, place);
 }
 
+/* The gradient that comes in for a query's lse. */
+static double lse_gradient(const fused_block *b, int64_t query)
+{
+    const lab_tensor *of_lse = b->grad_out[OUT_LSE];
+    int64_t place = 0, index = row_of(b, query);
+    if (!of_lse)
+        return 0;
+    for (int axis = of_lse->rank - 1; axis >= 0; axis--) {
+        place += index % of_lse->shape[axis] * of_lse->strides[axis];
+        index /= of_lse->shape[axis];
+    }
+    return lab__number_at(b->p->type, of_lse->data, place);
+}
+
 double lab__fused_delta(const fused_block *b, int64_t query)
 {
     const fused_problem *p = b->p;
     const fused_sequence *s = &b->sequence;
-    const lab_tensor *of_lse = b->grad_out[OUT_LSE];
     const bool empty = lab__number_at(p->type, b->out[OUT_MAXIMUM]->data, row_of(b, query)) == -INFINITY;
     double delta = 0;
-    if (b->grad_out[OUT_RESULT] && !empty) {
+    if (b->sums && !empty) {
+        delta = b->sums[row_of(b, query)];
+    } else if (b->grad_out[OUT_RESULT] && !empty) {
         int64_t column;
         const char *gradient = gradient_at(b, query, &column);
         const char *out = lab__at(b->out[OUT_RESULT], p->size, s->out + b->head * s->out_head + query * s->out_row);
         delta = p->kernels->row[p->type].dot(p->dv, gradient, column, out, 1);
     }
-    if (of_lse) {
-        int64_t place = 0, index = row_of(b, query);
-        for (int axis = of_lse->rank - 1; axis >= 0; axis--) {
-            place += index % of_lse->shape[axis] * of_lse->strides[axis];
-            index /= of_lse->shape[axis];
-        }
-        delta -= lab__number_at(p->type, of_lse->data, place);
-    }
-    return delta;
+    return delta - lse_gradient(b, query);
+}
+
+static void set_delta(fused_block *b, int64_t i, double delta)
+{
+    const kernel_type type = b->p->type;
+    lab__number_set(type, b->deltas, i, delta);
+    lab__number_set(type, b->rests, i, delta - lab__number_at(type, b->deltas, i));
 }
 
 /* One query's row, scaled; its gradient, 0 for a row without keys whatever comes in. */
@@ -95,7 +112,38 @@ static void read_row(fused_block *b, int64_t i)
     }
     lab__number_set(p->type, b->maxima, i, maximum);
     lab__number_set(p->type, b->log_sums, i, lab__number_at(p->type, b->out[OUT_LOG_SUM]->data, at));
-    lab__number_set(p->type, b->deltas, i, lab__fused_delta(b, query));
+    set_delta(b, i, b->without_deltas ? 0 : lab__fused_delta(b, query));
+}
+
+/* sum_j p_ij dp_ij of a panel's queries, from keys `key` .. key + n - 1, added to sums. Its deltas are 0. */
+static void add_row_sums(fused_block *b, int index, int64_t key, int64_t n, double *sums)
+{
+    const fused_problem *p = b->p;
+    const bool before_cap = b->before_cap;
+    b->before_cap = true;
+    if (lab__fused_slopes(b, index, key, n, 0, false))
+        for (int64_t j = 0; j < n; j++)
+            for (int64_t k = 0; k < p->width; k++)
+                sums[k] += lab__number_at(p->type, b->slopes, j * b->stride + index * p->width + k);
+    b->before_cap = before_cap;
+}
+
+/* Of a row with one key ds is exactly 0, of one with few it often cancels: then delta is made of what it is subtracted
+ * from, which costs little. */
+static void sum_few_keys(fused_block *b, int index)
+{
+    const fused_problem *p = b->p;
+    const fused_panel *panel = &b->panels[index];
+    const int64_t key = panel->lowest / 4 * 4, n = panel->end - key;
+    double sums[FUSED_MAX_WIDTH] = {0};
+    if (b->sums || b->without_deltas || !b->grad_out[OUT_RESULT] || n <= 0 || n > FEW_KEYS)
+        return;
+    for (int64_t k = 0; k < p->width; k++)
+        set_delta(b, index * p->width + k, 0);
+    add_row_sums(b, index, key, n, sums);
+    for (int64_t k = 0; k < panel->rows; k++)
+        set_delta(b, index * p->width + k, sums[k] - lse_gradient(b, panel->first + k));
+    b->exact[index] = true;
 }
 
 void lab__fused_block_begin(fused_block *b, int64_t head, int64_t first, int64_t rows)
@@ -110,7 +158,7 @@ void lab__fused_block_begin(fused_block *b, int64_t head, int64_t first, int64_t
     for (int64_t i = rows; i < b->count * p->width; i++) {
         lab__number_set(p->type, b->maxima, i, 0);
         lab__number_set(p->type, b->log_sums, i, 0);
-        lab__number_set(p->type, b->deltas, i, 0);
+        set_delta(b, i, 0);
     }
     for (int i = 0; i < b->count; i++) {
         const int64_t at = i * p->width, size = (int64_t)p->size;
@@ -121,6 +169,10 @@ void lab__fused_block_begin(fused_block *b, int64_t head, int64_t first, int64_t
                       b->gradients + at * p->dv * size, p->dv, 1, 1);
     }
     b->finite = p->panel.finite(rows, p->d, b->queries, p->d) && p->panel.finite(rows, p->dv, b->gradients, p->dv);
+    for (int i = 0; i < b->count; i++) {
+        b->exact[i] = b->sums || b->grad_out[OUT_LSE];
+        sum_few_keys(b, i);
+    }
 }
 
 bool lab__fused_slopes(fused_block *b, int index, int64_t key, int64_t n, int64_t row, bool wants_allowed)
@@ -145,7 +197,24 @@ bool lab__fused_slopes(fused_block *b, int index, int64_t key, int64_t n, int64_
         p->panel.allowed(n, probabilities, b->stride, &b->scores.limits, b->allowed + row * b->stride + column,
                          b->stride);
     p->panel.slopes(n, probabilities, slopes, b->stride, &b->scores.limits, b->maxima + column * size,
-                    b->log_sums + column * size, b->deltas + column * size, p->attrs->dropout > 0 ? b->factors : NULL,
+                    b->log_sums + column * size, b->deltas + column * size,
+                    b->exact[index] ? b->rests + column * size : NULL, p->attrs->dropout > 0 ? b->factors : NULL,
                     b->scores.softened);
     return true;
+}
+
+void lab__fused_row_sums(fused_block *b, int64_t key_tile, double *sums)
+{
+    for (int i = 0; i < b->count; i++) {
+        const fused_panel *panel = &b->panels[i];
+        double of_panel[FUSED_MAX_WIDTH] = {0};
+        int64_t end;
+        for (int64_t key = panel->lowest / 4 * 4; key < panel->end; key = end) {
+            const int64_t next = (key / key_tile + 1) * key_tile;
+            end = next < panel->end ? next : panel->end;
+            add_row_sums(b, i, key, end - key, of_panel);
+        }
+        for (int64_t k = 0; k < panel->rows; k++)
+            sums[row_of(b, panel->first + k)] = of_panel[k];
+    }
 }
