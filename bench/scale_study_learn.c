@@ -144,7 +144,10 @@ static study_fit fit_of(const study *s, int law, int which)
     for (int d = 0; y && column && d < n; d++) {
         x[d] = (double)of->d.values[d];
         column_of(s, law, d, which, column);
-        const bool bound = 2 * count_equal(seeds, column, end) >= seeds;
+        int there = 0;
+        for (int seed = 0; seed < seeds; seed++)
+            there += !isnan(column[seed]);
+        const bool bound = 2 * count_equal(seeds, column, end) >= there;
         for (int seed = 0; seed < seeds; seed++)
             y[seed * n + d] = bound ? NAN : column[seed];
     }
@@ -333,32 +336,34 @@ static void draw(FILE *script, const study *s)
     const study_settings *of = &s->settings;
     const int laws = of->laws.count, columns = laws > 1 ? 2 : 1;
     double *column = calloc((size_t)of->seeds.values[0], sizeof *column);
-    char text[32];
     for (int i = 0; column && i < laws; i++)
         put_law_data(script, s, i, column);
-    fprintf(script,
-            "set palette defined (0 '#ffffff', 0.5 '#c9d8ee', 0.94 '#6f9ad3', 0.95 '#2f6db5', 1 '#12407a')\n"
-            "set cbrange [0:1]\nset cblabel 'accuracy, last %d steps'\nunset key\nset xlabel 'head size d'\n"
-            "set ylabel 'learning rate'\nset xrange [-0.5:%g]\nset yrange [-0.5:%g]\nset xtics (",
-            STUDY_LAST, of->d.count - 0.5, of->rates.count - 0.5);
+    fprintf(
+        script,
+        "set palette defined (0 '#ffffff', 0.5 '#c9d8ee', 0.94 '#6f9ad3', 0.95 '#2f6db5', 1 '#12407a') maxcolors 20\n"
+        "set cbrange [0:1]\nset cblabel 'accuracy, last %d steps'\nunset key\nset xlabel 'head size d'\n"
+        "set ylabel 'learning rate'\nset xrange [-0.5:%g]\nset yrange [-0.5:%g]\nset xtics (",
+        STUDY_LAST, of->d.count - 0.5, of->rates.count - 0.5);
     for (int d = 0; d < of->d.count; d++)
         fprintf(script, "%s'%lld' %d", d ? ", " : "", (long long)of->d.values[d], d);
     fprintf(script, ")\nset ytics (");
     for (int i = 0; i < of->rates.count; i++)
-        fprintf(script, "%s'%s' %d", i ? ", " : "", study_number_text(of->rates.values[i], text), i);
+        fprintf(script, "%s'%.3g' %d", i ? ", " : "", of->rates.values[i], i);
     fprintf(script,
             ")\nset multiplot layout %d,%d title 'Which learning rates find the copy: accuracy over rate and head size "
-            "(mean of %lld seeds; bars: lowest and highest working rate, median and 5-95 %%)'\n",
+            "(mean of %lld seeds; lines: lowest and highest working rate, median and 5-95 %%)'\n",
             (laws + columns - 1) / columns, columns, (long long)of->seeds.values[0]);
     for (int i = 0; column && i < laws; i++) {
-        fprintf(script, "set title '%s: %s'\nplot $map%d using 1:2:3 with image", study_law_words[of->laws.values[i]],
-                study_rules[of->laws.values[i]].words, i);
+        fprintf(script, "set title '%s: %s'\nplot $map%d using 1:2:3 with image pixels",
+                study_law_words[of->laws.values[i]], study_rules[of->laws.values[i]].words, i);
         if (any_works(s, i, column))
-            fprintf(
-                script,
-                ", $ends%d using 1:2:3:4 with yerrorbars pointtype 7 pointsize 0.6 linewidth 2 linecolor rgb '#e08a00'"
-                ", $ends%d using 1:5:6:7 with yerrorbars pointtype 7 pointsize 0.6 linewidth 2 linecolor rgb '#c8321e'",
-                i, i);
+            for (int which = LOW; which <= HIGH; which++) {
+                const int at = which == LOW ? 2 : 5;
+                fprintf(script,
+                        ", $ends%d using 1:%d with lines linewidth 2 linecolor rgb '#ff9d00', $ends%d using 1:%d:%d:%d "
+                        "with yerrorbars pointtype 7 pointsize 0.5 linewidth 2 linecolor rgb '#ff9d00'",
+                        i, at, i, at, at + 1, at + 2);
+            }
         fputc('\n', script);
     }
     fprintf(script, "unset multiplot\n");

@@ -203,6 +203,20 @@ static void a_law_that_never_works_gives_null(void **state)
     json_decref(document);
 }
 
+/* A rate at the grid's own end says "at least": it is marked, and no exponent is drawn from it. */
+static void a_rate_at_the_end_of_the_grid_is_a_bound(void **state)
+{
+    (void)state;
+    expect_status(study("learn --laws sqrt --d 16,32 --seeds 2 --rates 0.001,1 --json %s/bound.json > /dev/null 2>&1"),
+                  0);
+    json_t *document = load("bound.json");
+    const json_t *entry = row(document, "sqrt", 32), *fit = json_array_get(json_object_get(document, "fits"), 0);
+    assert_true(json_is_true(json_object_get(entry, "rate_high_is_bound")));
+    assert_true(json_is_false(json_object_get(entry, "rate_low_is_bound")));
+    assert_true(json_is_null(json_object_get(fit, "exponent")) && number(fit, "low_exponent") < 0);
+    json_decref(document);
+}
+
 /* ---- What it depends on -------------------------------------------------------------------------------------------------- */
 
 static const char small[] = "learn --d 12,20 --laws none,sqrt --seeds 3 --rates 0.1,1,10 --refine 1.5";
@@ -378,6 +392,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(saturation_without_scaling_and_none_with_it),
         cmocka_unit_test(rates_that_work_keep_their_place_with_the_root_alone),
         cmocka_unit_test(a_law_that_never_works_gives_null),
+        cmocka_unit_test(a_rate_at_the_end_of_the_grid_is_a_bound),
         cmocka_unit_test(results_depend_on_the_seed_line_alone),
         cmocka_unit_test(an_interrupted_run_goes_on_to_the_same_results),
         cmocka_unit_test(pictures_are_drawn),
