@@ -221,7 +221,9 @@ static bool job(const study_settings *settings, int64_t number, double *values)
     double stills[STILLS];
     study_tokens tokens, tests;
     lab_graph *g = lab_graph_create(NULL);
-    bool good = study_tokens_draw(&tokens, d, LAB_F32, seed);
+    /* For what it makes beside the tokens, which are of other kinds here. */
+    bool good = study_tokens_draw(&tokens, 1, LAB_F32, seed);
+    tokens.d = d;
     tests = tokens;
     tests.leaf = NULL;
     lab_tensor_destroy(&tokens.leaf);
