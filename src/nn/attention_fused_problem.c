@@ -1,12 +1,13 @@
 /* attention_fused_problem.c - a call of fused attention as its loops see it: sequences, panels of queries, limits. */
 #include "attention_fused.h"
 
-/* Bytes of the keys and values of one tile: with the panels they stay in a cache of 512 KiB. */
-enum { TILE_BYTES = 192 << 10, FEWEST_KEYS = 48 };
+/* Bytes of the keys and values of one tile: with the panels they stay in a cache of 512 KiB. Where a key has many, the
+ * tile keeps a length that makes a product worth its beginning, and the block has fewer panels. */
+enum { TILE_BYTES = 192 << 10, STEP = 48, FEWEST_KEYS = 96, WIDE_KEY = 1024, WIDE_PANELS = 4 };
 
-static int64_t key_tile(int64_t d, int64_t dv, size_t size)
+static int64_t key_tile(int64_t bytes)
 {
-    int64_t keys = TILE_BYTES / ((d + dv) * (int64_t)size) / FEWEST_KEYS * FEWEST_KEYS;
+    const int64_t keys = TILE_BYTES / bytes / STEP * STEP;
     return keys < FEWEST_KEYS ? FEWEST_KEYS : keys > FUSED_MOST_KEYS ? FUSED_MOST_KEYS : keys;
 }
 
@@ -40,8 +41,9 @@ fused_problem lab__fused_problem(const fused_attrs *attrs, lab_tensor *const *in
     p.scale = in[IN_SCALE] ? lab__number_at(p.type, in[IN_SCALE]->data, 0) : attrs->scale;
     lab__dropout_key(attrs->seed, attrs->stream, p.key);
     p.width = p.panel.width;
-    p.key_tile = key_tile(p.d, p.dv, p.size);
-    p.query_block = FUSED_PANELS * p.width;
+    const int64_t bytes = (p.d + p.dv) * (int64_t)p.size;
+    p.key_tile = key_tile(bytes);
+    p.query_block = (bytes > WIDE_KEY ? WIDE_PANELS : FUSED_PANELS) * p.width;
     return p;
 }
 
