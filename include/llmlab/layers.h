@@ -152,6 +152,26 @@ typedef struct lab_cross_entropy_opts {
 LAB_API lab_tensor *lab_cross_entropy(lab_graph *g, lab_tensor *logits, lab_tensor *targets,
                                       const lab_cross_entropy_opts *opts);
 
+/**
+ * lab_cross_entropy of the logits hidden weight^T, which are computed a chunk of rows at a time and never exist as a
+ * whole: the head of a language model and its loss. Backward computes them once more, so that this is for logits too
+ * large to keep: where they are not, lab_cross_entropy takes three products instead of four.
+ *
+ * A row that is ignored leaves no trace: neither its hidden state nor its gradient are read, NaN included (with
+ * LAB_PATH_COMPOSED, which makes all logits, a NaN in such a row reaches the weight's gradient).
+ *
+ * @param g        the graph that records the operation and owns the result
+ * @param hidden   [..., width], float
+ * @param weight   [classes, width], of hidden's dtype
+ * @param targets  i64 [...], each in [0, classes) or ignored
+ * @param opts     as for lab_cross_entropy
+ * @return as lab_cross_entropy, owned by g; NULL if the graph has failed, as there
+ *
+ * Derivative: with dlogits as there, dhidden = dlogits weight and dweight = dlogits^T hidden.
+ */
+LAB_API lab_tensor *lab_linear_cross_entropy(lab_graph *g, lab_tensor *hidden, lab_tensor *weight, lab_tensor *targets,
+                                             const lab_cross_entropy_opts *opts);
+
 /** @} */
 
 /**
