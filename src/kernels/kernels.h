@@ -119,9 +119,11 @@ typedef struct kernel_panel_fns {
     /* y (+)= the panel turned back, each query times its factor. */
     void (*unpack)(int64_t rows, int64_t columns, void *y, int64_t y_row, int64_t y_column, const void *panel,
                    int64_t stride, const void *factors, bool add);
-    /* Scores of n keys, the tile product's, and each query's largest and least; the least is NaN where any score is. */
+    /* Scores of n keys, the tile product's, and each query's largest and least; the least is NaN where any score is.
+     * Meanwhile n rows of `ahead_bytes` bytes are asked for, `ahead_row` bytes apart, unless `ahead` is NULL. */
     void (*scores)(int64_t n, int64_t d, const void *keys, int64_t k_row, const void *queries, int64_t q_stride,
-                   void *scores, int64_t stride, void *largest, void *least);
+                   void *scores, int64_t stride, void *largest, void *least, const void *ahead, int64_t ahead_row,
+                   int64_t ahead_bytes);
     /* Scores of n keys more: those beyond a query's limits become -inf; `maximum` becomes the largest yet, and
      * `rescale` e^(maximum before - maximum now). True if e^(score - maximum) is a normal number for each key within
      * the limits, so that none of these has the score -inf. */
@@ -209,6 +211,7 @@ typedef struct kernel_table {
     kernel_query_fns query[KERNEL_TYPES];
     kernel_norm_fns norm[KERNEL_TYPES];
     kernel_loss_fns loss[KERNEL_TYPES];
+    kernel_rope_fn rope[KERNEL_TYPES];
     kernel_gelu_fns gelu[KERNEL_TYPES][KERNEL_GELU_KINDS];
     kernel_step_fn step[KERNEL_TYPES][KERNEL_RULE_COUNT];
 } kernel_table;

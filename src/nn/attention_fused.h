@@ -96,6 +96,7 @@ typedef struct fused_scores {
     char *softened;        /* [n][width]: tanh(s / cap); NULL if not wanted */
     char *largest, *least; /* [width]: of plain scores without limits; NULL if not wanted */
     bool ranged;           /* they are there */
+    const char *ahead;     /* values of the same keys, to be asked for meanwhile; NULL if they are in cache */
     int32_t first[FUSED_MAX_WIDTH], stop[FUSED_MAX_WIDTH];
     kernel_limits limits;
 } fused_scores;

@@ -43,6 +43,7 @@ typedef struct forward_block {
     int count;
     int64_t key;       /* of the tile */
     int values_finite; /* of the tile: -1 not known yet */
+    bool fresh;        /* no panel has read its values yet */
 } forward_block;
 
 /* ---- Memory ---------------------------------------------------------------------------------------------------------- */
@@ -155,6 +156,8 @@ static void attend(forward_block *b, int index, int64_t key, int64_t n)
     fused_scores *s = &b->memory.scores;
     const fused_panel *panel = &b->panels[index];
     char *maxima = of_panel(b, m->maxima, index, 1), *outputs = of_panel(b, m->outputs, index, p->dv);
+    s->ahead = b->fresh ? values_at(b, key) : NULL;
+    b->fresh = false;
     if (!lab__fused_scores(p, panel, key, n, of_panel(b, m->queries, index, p->d), p->width, s))
         return;
     if (b->job->stats)
@@ -241,6 +244,7 @@ static void attend_block(forward_block *b)
     }
     for (b->key = lowest / p->key_tile * p->key_tile; b->key < end; b->key += p->key_tile) {
         b->values_finite = -1;
+        b->fresh = true;
         for (int i = 0; i < b->count; i++) {
             /* A panel's own keys in the tile; a piece of a row begins at a multiple of 4. */
             int64_t first = b->panels[i].lowest / 4 * 4, stop = b->panels[i].end;

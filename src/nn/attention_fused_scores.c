@@ -120,7 +120,7 @@ bool lab__fused_scores(const fused_problem *p, const fused_panel *panel, int64_t
     s->ranged = s->largest && p->attrs->softcap == 0 && lab__fused_all_meet(p, panel, key, n);
     if (s->ranged) {
         p->panel.scores(n, p->d, keys, sequence->k_row, queries, queries_stride, s->scores, s->stride, s->largest,
-                        s->least);
+                        s->least, s->ahead, sequence->v_row * (int64_t)p->size, p->dv * (int64_t)p->size);
         return true;
     }
     p->multiply(n, p->width, p->d, keys, sequence->k_row, 1, queries, queries_stride, s->scores, s->stride, false);
