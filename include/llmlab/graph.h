@@ -79,6 +79,18 @@ LAB_API lab_status lab_graph_status(const lab_graph *g);
  * graph, until its reset or destroy. */
 LAB_API const char *lab_graph_message(const lab_graph *g);
 
+/**
+ * The first op on the tape that made a NaN or +infinity, with shapes and ranges of its operands and results. (-infinity
+ * alone is how masks forbid, and is passed over.) For a loss that is not finite: before lab_backward, or after it.
+ *
+ * @param g       a recording graph; of another, or of NULL, nothing is known
+ * @param buffer  the caller's, receives as much of the sentence as fits, ended by a zero byte; NULL: only the length is
+ *                asked for
+ * @param size    its length in bytes
+ * @return the length of the whole sentence without the zero byte, as snprintf does; 0: all results are finite
+ */
+LAB_API size_t lab_graph_find_nonfinite(const lab_graph *g, char *buffer, size_t size);
+
 /** A place in an inference graph's memory. */
 typedef struct lab_mark {
     uint64_t place[4];

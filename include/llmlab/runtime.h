@@ -10,6 +10,7 @@
 #ifndef LLMLAB_RUNTIME_H
 #define LLMLAB_RUNTIME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "status.h"
@@ -40,6 +41,15 @@ LAB_API LAB_CHECKED lab_status lab_set_threads(int n);
 
 /** How many threads the library uses at most, the caller included; at least 1. */
 LAB_API int lab_get_threads(void);
+
+/**
+ * How many floating-point operations a second fused multiply-adds reach at best, at the kernel level in use: measured
+ * on the calling thread for about `seconds`, times the number of threads. What nothing can be faster than.
+ *
+ * @param f64      of doubles; else of floats
+ * @param seconds  such as 0.05; 0 for a number that makes no sense
+ */
+LAB_API double lab_fma_peak(bool f64, double seconds);
 
 /** Where the library's memory comes from. All of it passes through here; BLAS allocates for itself. */
 typedef struct lab_allocator {

@@ -51,3 +51,11 @@ lab_status lab_set_kernel_level(const char *level)
     return lab__fail(LAB_ERR_ARGUMENT, "lab_set_kernel_level: no level is called '%s' (avx512, avx2, neon, plain)",
                      level);
 }
+
+double lab_fma_peak(bool f64, double seconds)
+{
+    if (!(seconds > 0) || seconds > 60)
+        return 0;
+    return 1e9 * lab__kernels_fma_peak(lab__kernels(), f64 ? KERNEL_F64 : KERNEL_F32, seconds) *
+           lab__parallel_threads();
+}
