@@ -1,7 +1,8 @@
 /* test_parallel.c - the pool: every piece once, the caller takes part, nesting, busy pools, fork, threads that cannot
  * be made.
  *
- * pthread_create passes through __wrap_pthread_create (a linker option in meson.build), so that it can be made to fail.
+ * pthread_create passes through __wrap_pthread_create (a linker option in meson.build), so that it can be made to fail;
+ * likewise pthread_cond_broadcast, so that a wake-up can be lost.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -39,6 +40,18 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
         return __real_pthread_create(thread, attributes, start, argument);
     atomic_fetch_add(&threads_refused, 1);
     return EAGAIN;
+}
+
+/* ---- Wake-ups that are lost ---------------------------------------------------------------------------------------- */
+
+static atomic_int broadcasts_to_lose;
+
+int __real_pthread_cond_broadcast(pthread_cond_t *condition);
+int __wrap_pthread_cond_broadcast(pthread_cond_t *condition);
+
+int __wrap_pthread_cond_broadcast(pthread_cond_t *condition)
+{
+    return atomic_fetch_sub(&broadcasts_to_lose, 1) > 0 ? 0 : __real_pthread_cond_broadcast(condition);
 }
 
 /* ThreadSanitizer asks for this; by itself it ends a child that starts threads. */
@@ -348,6 +361,23 @@ static void a_child_forked_while_the_pool_is_busy_is_free(void **state)
     assert_true(threads_meet(2));
 }
 
+/* Ends as a program does, its workers asleep. */
+static int lose_a_wake_up_at_the_end(void)
+{
+    if (!threads_meet(4))
+        return 1;
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    atomic_store(&broadcasts_to_lose, 1);
+    exit(7);
+}
+
+static void a_program_ends_though_a_wake_up_was_lost(void **state)
+{
+    (void)state;
+    fflush(NULL); /* or the child prints it again */
+    assert_int_equal(in_child(lose_a_wake_up_at_the_end), 7);
+}
+
 /* ---- Too few threads ------------------------------------------------------------------------------------------------ */
 
 /* In a child, whose pool is empty. */
@@ -447,6 +477,7 @@ int main(void)
         cmocka_unit_test(callers_from_many_threads_do_not_disturb_one_another),
         cmocka_unit_test(a_child_after_fork_starts_its_own_workers),
         cmocka_unit_test(a_child_forked_while_the_pool_is_busy_is_free),
+        cmocka_unit_test(a_program_ends_though_a_wake_up_was_lost),
         cmocka_unit_test(threads_that_cannot_be_made_are_done_without),
         cmocka_unit_test(the_environment_and_then_the_processors_decide),
         cmocka_unit_test(a_number_set_holds_until_it_is_taken_back),

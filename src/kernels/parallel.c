@@ -252,18 +252,29 @@ static void make_workers(int wanted)
     pool.failed_at = pool.workers < wanted ? wanted : 0;
 }
 
+/* Wakes whoever sleeps until the thread has ended: glibc before 2.41 loses a wake-up now and then where several threads
+ * wait (its bug 25847). In a run that is a worker less; here it would be for ever. */
+static void join(pthread_t thread)
+{
+    struct timespec until;
+    do {
+        pthread_mutex_lock(&pool.lock);
+        pthread_cond_broadcast(&pool.opened);
+        pthread_mutex_unlock(&pool.lock);
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += 1;
+    } while (pthread_timedjoin_np(thread, NULL, &until) == ETIMEDOUT);
+}
+
 /* When the program ends or lets go of the library: no worker may be left in code that is about to be unmapped. */
 __attribute__((destructor)) static void stop_workers(void)
 {
     bool idle = false;
     if (inside || !atomic_compare_exchange_strong(&pool.busy, &idle, true))
         return; /* exit() in the middle of a run; and `busy` stays set, so that later runs do without */
-    pthread_mutex_lock(&pool.lock);
     atomic_store(&pool.stop, true);
-    pthread_cond_broadcast(&pool.opened);
-    pthread_mutex_unlock(&pool.lock);
     for (int i = 0; i < pool.workers; i++)
-        pthread_join(pool.threads[i], NULL);
+        join(pool.threads[i]);
     pool.workers = 0;
 }
 
