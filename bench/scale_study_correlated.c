@@ -295,16 +295,34 @@ static int best_rate(const study *s, place at, double *column)
     return best;
 }
 
-static study_fit fit_of(const study *s, int law, int kind, int which)
+/* A number of one seed's scores after training at a rate of the grid; NaN where that did not train it. */
+static double deviation_at(const study *s, place at, int64_t seed, int rate)
+{
+    const int from = STILLS + rate * EACH;
+    return value_of(s, at, seed, from + ACCURACY) >= study_accuracy_wanted ? value_of(s, at, seed, from + DEVIATION)
+                                                                           : NAN;
+}
+
+static study_range deviation_trained(const study *s, place at, int rate, double *column)
+{
+    const int seeds = (int)s->settings.seeds.values[0];
+    for (int seed = 0; seed < seeds; seed++)
+        column[seed] = rate < 0 ? NAN : deviation_at(s, at, seed, rate);
+    return study_range_of(seeds, column);
+}
+
+/* The exponent of a deviation as drawn (`which`), or after training at a rate (`which` negative). */
+static study_fit fit_of(const study *s, int law, int kind, int which, int rate)
 {
     const study_settings *of = &s->settings;
     const int seeds = (int)of->seeds.values[0], n = of->d.count;
     double x[BENCH_MAX_LIST], *y = calloc((size_t)(seeds * n) + 1, sizeof *y);
     study_fit fit = {NAN, NAN, NAN, 0};
     for (int d = 0; y && d < n; d++) {
+        const place at = {law, d, kind};
         x[d] = (double)of->d.values[d];
         for (int seed = 0; seed < seeds; seed++)
-            y[seed * n + d] = value_of(s, (place){law, d, kind}, seed, which);
+            y[seed * n + d] = which < 0 ? deviation_at(s, at, seed, rate) : value_of(s, at, seed, which);
     }
     if (y)
         fit = study_fit_power(n, x, seeds, y);
@@ -312,11 +330,16 @@ static study_fit fit_of(const study *s, int law, int kind, int which)
     return fit;
 }
 
-/* The deviation's exponent after training at the rate that is best at the first width; NaN where that diverges. */
+static study_fit fit_still(const study *s, int law, int still)
+{
+    return fit_of(s, law, FRESH, still, 0);
+}
+
+/* The deviation's exponent after training at the rate that is best at the first width. */
 static study_fit fit_trained(const study *s, int law, int kind, double *column)
 {
     const int rate = best_rate(s, (place){law, 0, kind}, column);
-    return rate < 0 ? (study_fit){NAN, NAN, NAN, 0} : fit_of(s, law, kind, STILLS + rate * EACH + DEVIATION);
+    return rate < 0 ? (study_fit){NAN, NAN, NAN, 0} : fit_of(s, law, kind, -1, rate);
 }
 
 /* ---- For people ---------------------------------------------------------------------------------------------------------- */
@@ -331,7 +354,7 @@ static void rules(FILE *out, const study *s)
         "random: queries and keys are independent; quarter: the query's own key is 0.25 q + noise of variance\n"
         "1 - 0.25^2; equal: it is q; _heads: the same with d cut into %d heads, each scaled by its own size\n"
         "training: as scale_study learn has it; tokens fresh every step, or out of a vocabulary of %d; then accuracy,\n"
-        "loss and deviation on %d queries of another draw\n"
+        "loss and deviation on %d queries of another draw; deviations are of runs that reach 95 %%\n"
         "rates: %d from %s to %s; the best is that of least loss (median over seeds), tuned at d = %lld, used at all\n",
         STUDY_TOKENS, HEADS, WORDS, TESTS * STUDY_BATCH, rates->count, study_number_text(rates->values[0], text[0]),
         study_number_text(rates->values[rates->count - 1], text[1]), (long long)s->settings.d.values[0]);
@@ -357,13 +380,13 @@ static void report_deviations(FILE *out, const study *s, double *column)
         for (int still = 0; still < STILLS; still++) {
             for (int d = 0; d < widths; d++)
                 medians[d] = range_of(s, (place){law, d, FRESH}, still, column).median;
-            print_row(out, s, law, agreement_words[still], medians, fit_of(s, law, FRESH, still));
+            print_row(out, s, law, agreement_words[still], medians, fit_still(s, law, still));
         }
         for (int kind = 0; kind < KINDS; kind++) {
             char name[32];
             const int rate = best_rate(s, (place){law, 0, kind}, column);
             for (int d = 0; d < widths; d++)
-                medians[d] = rate < 0 ? NAN : trained(s, (place){law, d, kind}, rate, DEVIATION, column).median;
+                medians[d] = deviation_trained(s, (place){law, d, kind}, rate, column).median;
             snprintf(name, sizeof name, "trained, %s", kind_words[kind]);
             print_row(out, s, law, name, medians, fit_trained(s, law, kind, column));
         }
@@ -475,7 +498,7 @@ static void add_law(const study *s, int law, json_t *rows, json_t *transfer, jso
             const place at = {law, d, FRESH};
             json_array_append_new(rows, deviation_json(s, at, agreement_words[still], range_of(s, at, still, column)));
         }
-        json_array_append_new(fits, fit_json(s, law, agreement_words[still], fit_of(s, law, FRESH, still)));
+        json_array_append_new(fits, fit_json(s, law, agreement_words[still], fit_still(s, law, still)));
     }
     for (int kind = 0; kind < KINDS; kind++) {
         char name[32];
@@ -484,7 +507,7 @@ static void add_law(const study *s, int law, json_t *rows, json_t *transfer, jso
         for (int d = 0; d < widths; d++) {
             const place at = {law, d, kind};
             if (tuned >= 0)
-                json_array_append_new(rows, deviation_json(s, at, name, trained(s, at, tuned, DEVIATION, column)));
+                json_array_append_new(rows, deviation_json(s, at, name, deviation_trained(s, at, tuned, column)));
             json_array_append_new(transfer, transfer_json(s, at, column));
         }
         json_array_append_new(fits, fit_json(s, law, name, fit_trained(s, law, kind, column)));
