@@ -97,7 +97,8 @@ static double sample_gemm(void *context)
 
 /* m, n, k of tiles as attention has them. */
 static const int64_t tile_shapes[][3] = {{48, 256, 64}, {48, 64, 256}, {48, 384, 16}};
-enum { TILE_SHAPES = sizeof tile_shapes / sizeof tile_shapes[0], TILE_NUMBERS = 1 << 16, TILE_REPEATS = 100 };
+enum { TILE_SHAPES = sizeof tile_shapes / sizeof tile_shapes[0], TILE_NUMBERS = 1 << 16 };
+static const double tile_seconds = 0.002; /* of one try, so that a slow build's takes no longer */
 
 /* Seconds per operation of one shape. */
 static double time_tile(const anchor *self, const int64_t *shape)
@@ -105,10 +106,14 @@ static double time_tile(const anchor *self, const int64_t *shape)
     int64_t m = shape[0], n = shape[1], k = shape[2], size = self->type == KERNEL_F64 ? sizeof(double) : sizeof(float);
     kernel_tile_fn tile = lab__kernels()->tile[self->type];
     char *a = self->memory, *b = a + m * k * size, *c = b + k * n * size;
-    double start = bench_now();
-    for (int i = 0; i < TILE_REPEATS; i++)
+    double start = bench_now(), seconds;
+    int64_t calls = 0;
+    do {
         tile(m, n, k, a, k, 1, b, n, c, n, false);
-    return (bench_now() - start) / (2.0 * (double)(m * n * k) * TILE_REPEATS);
+        calls++;
+        seconds = bench_now() - start;
+    } while (seconds < tile_seconds);
+    return seconds / (2.0 * (double)(m * n * k) * (double)calls);
 }
 
 /* Seconds per operation of the slowest shape. */
