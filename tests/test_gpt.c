@@ -368,6 +368,29 @@ static void from_the_second_step_on_there_is_no_allocation(void **state)
     assert_int_equal(lab_set_allocator(NULL), LAB_OK);
 }
 
+/* The loss of 17 million logits is that of lab_cross_entropy, and they are never there. */
+static void many_logits_are_not_kept(void **state)
+{
+    (void)state;
+    enum { ROWS = 1040, VOCABULARY = 1 << 14 };
+    const lab_gpt_config config = {.vocabulary = VOCABULARY, .context = ROWS, .layers = 1, .width = 4, .heads = 1};
+    lab_gpt m = model_of(&config, LAB_F32);
+    int64_t ids[ROWS];
+    for (int i = 0; i < ROWS; i++)
+        ids[i] = (int64_t)i * 15;
+    lab_tensor *tokens = leaf_of_integers(1, (int64_t[]){ROWS}, ids);
+    lab_graph *g = lab_graph_create(NULL);
+    const double loss = element_of(lab_gpt_loss(g, &m, tokens, tokens, NULL, NULL), 0);
+    expect_healthy(g);
+    assert_true(lab_graph_bytes(g) < (size_t)ROWS * VOCABULARY * sizeof(float) / 2);
+    const double want = element_of(lab_cross_entropy(g, lab_gpt_apply(g, &m, tokens, NULL, NULL), tokens, NULL), 0);
+    if (!(loss - want <= 1e-5 && want - loss <= 1e-5))
+        fail_msg("the loss is %.9g, not %.9g", loss, want);
+    lab_graph_destroy(&g);
+    lab_tensor_destroy(&tokens);
+    lab_gpt_free(&m);
+}
+
 /* ---- Options --------------------------------------------------------------------------------------------------------- */
 
 /* Large scale makes attention choose one key: what is given for a layer is that layer's, and the config's scale holds.
@@ -525,6 +548,7 @@ int main(void)
         cmocka_unit_test(logits_with_a_cache_have_the_bits_of_one_pass),
         cmocka_unit_test(a_step_that_fails_leaves_the_cache_as_it_was),
         cmocka_unit_test(from_the_second_step_on_there_is_no_allocation),
+        cmocka_unit_test(many_logits_are_not_kept),
         cmocka_unit_test(statistics_come_layer_by_layer),
         cmocka_unit_test(dropout_of_a_layer_is_not_the_next_ones),
         cmocka_unit_test(what_makes_no_sense_is_refused_by_name),

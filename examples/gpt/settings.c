@@ -44,6 +44,7 @@ static const setting all[] = {
     SETTING(positions, "positions", WORD, true, "KIND   learned, rope or none"),
     SETTING(norm, "norm", WORD, true, "KIND   layer or rms"),
     SETTING(activation, "activation", WORD, true, "KIND   gelu, gelu-tanh or silu-gated"),
+    SETTING(init_std, "init-std", REAL, true, "X      standard deviation of first weights; 0: 0.02"),
     SETTING(token_type, "token-type", WORD, true, "TYPE   of --tokens: u16 or u32"),
     SETTING(vocabulary, "vocabulary", WHOLE, true, "N      of --tokens; 0: one more than the largest"),
     SETTING(bytes, "bytes", FLAG, true, "       bytes for tokens, not characters"),
@@ -298,7 +299,8 @@ bool settings_model(const settings *s, int64_t vocabulary, lab_gpt_config *out)
                             .activation = (lab_activation)activation,
                             .norm = (lab_norm_kind)norm,
                             .bias = s->bias,
-                            .untied = s->untied};
+                            .untied = s->untied,
+                            .init_std = s->init_std};
     return true;
 }
 

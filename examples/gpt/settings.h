@@ -16,6 +16,7 @@ typedef struct settings {
     int64_t layers, heads, kv_heads, head_dim, width, hidden, context;
     bool bias, untied;
     const char *positions, *norm, *activation;
+    double init_std;
     /* the data */
     const char *token_type;
     int64_t vocabulary; /* of a token file; 0: one more than the largest token */

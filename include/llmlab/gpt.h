@@ -121,7 +121,8 @@ LAB_API lab_tensor *lab_gpt_hidden(lab_graph *g, const lab_gpt *x, lab_tensor *t
                                    const lab_gpt_opts *opts);
 
 /**
- * The mean cross-entropy of the targets: lab_cross_entropy(lab_gpt_apply(tokens), targets).
+ * The mean cross-entropy of the targets: lab_cross_entropy(lab_gpt_apply(tokens), targets), or where there are more
+ * than 2^24 logits lab_linear_cross_entropy, which does not keep them.
  *
  * @param g        the graph that records the operation and owns the result
  * @param x        the model

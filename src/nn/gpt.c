@@ -276,9 +276,17 @@ lab_tensor *lab_gpt_apply(lab_graph *g, const lab_gpt *x, lab_tensor *tokens, la
     return run(g, x, tokens, cache, opts, true);
 }
 
+/* More logits than this are not kept: their loss is computed a chunk of rows at a time. */
+enum { MOST_LOGITS = 1 << 24 };
+
 lab_tensor *lab_gpt_loss(lab_graph *g, const lab_gpt *x, lab_tensor *tokens, lab_tensor *targets,
                          const lab_cross_entropy_opts *loss, const lab_gpt_opts *opts)
 {
-    lab_tensor *logits = lab_gpt_apply(g, x, tokens, NULL, opts);
-    return logits ? lab_cross_entropy(g, logits, targets, loss) : NULL;
+    lab_tensor *hidden = run(g, x, tokens, NULL, opts, false);
+    if (!hidden)
+        return NULL;
+    lab_tensor *head = x->head ? x->head : x->token;
+    if (lab_tensor_numel(tokens) > MOST_LOGITS / x->config.vocabulary)
+        return lab_linear_cross_entropy(g, hidden, head, targets, loss);
+    return lab_cross_entropy(g, lab_matmul(g, hidden, lab_transpose(g, head, 0, 1)), targets, loss);
 }
