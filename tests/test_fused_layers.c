@@ -18,6 +18,7 @@ typedef struct twin {
     int operands;
     double tolerance[2]; /* f32, f64 */
     bool detached;       /* its result depends on its operand in a way that its gradient leaves out */
+    bool by_place;       /* a row's result depends on its number */
 } twin;
 
 static const double eps = 1e-5;
@@ -130,6 +131,33 @@ static lab_tensor *cross_entropy_composed(lab_graph *g, lab_tensor **xs, void *c
     return loss_of(g, xs[0], LAB_PATH_COMPOSED);
 }
 
+static const lab_rope_opts halves = {.layout = LAB_ROPE_HALVES, .width = 4, .base = 50, .offset = 700};
+static const lab_rope_opts side_by_side = {.width = 4, .offset = -3};
+
+static lab_tensor *rope_halves(lab_graph *g, lab_tensor **xs, void *ctx)
+{
+    (void)ctx;
+    return lab_rope(g, xs[0], &halves);
+}
+
+static lab_tensor *rope_halves_composed(lab_graph *g, lab_tensor **xs, void *ctx)
+{
+    (void)ctx;
+    return lab_rope_composed(g, xs[0], &halves);
+}
+
+static lab_tensor *rope(lab_graph *g, lab_tensor **xs, void *ctx)
+{
+    (void)ctx;
+    return lab_rope(g, xs[0], &side_by_side);
+}
+
+static lab_tensor *rope_composed(lab_graph *g, lab_tensor **xs, void *ctx)
+{
+    (void)ctx;
+    return lab_rope_composed(g, xs[0], &side_by_side);
+}
+
 static const twin twins[] = {
     {"layer_norm", layer_norm, layer_norm_composed, 3, {4e-6, 1e-14}},
     {"layer_norm without shift", layer_norm_without_shift, layer_norm_without_shift_composed, 2, {4e-6, 1e-14}},
@@ -137,6 +165,8 @@ static const twin twins[] = {
     {"bias_gelu", bias_gelu, bias_gelu_composed, 2, {1e-6, 1e-14}},
     {"bias_gelu, tanh", bias_gelu_tanh, bias_gelu_tanh_composed, 2, {1e-6, 1e-14}},
     {"cross_entropy", cross_entropy, cross_entropy_composed, 1, {2e-6, 1e-14}, true},
+    {"rope", rope, rope_composed, 1, {1e-6, 1e-12}, .by_place = true},
+    {"rope, halves", rope_halves, rope_halves_composed, 1, {1e-6, 1e-12}, .by_place = true},
     {"rms_norm, plain", rms_norm_plain, rms_norm_plain_composed, 1, {4e-6, 1e-14}},
 };
 enum { TWINS = sizeof twins / sizeof *twins };
@@ -219,9 +249,9 @@ static void empty_operands_give_empty_results_and_no_gradient(void **state)
 {
     (void)state;
     uint64_t draws = draw_start("empty");
-    const int64_t shapes[][3] = {{0, 3, 8}, {2, 0, 8}, {2, 3, 0}};
+    const int64_t shapes[][3] = {{0, 3, 8}, {2, 0, 8}, {2, 3, 0}}; /* the last is too narrow to be turned */
     for (int k = 0; k < TWINS; k++)
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < 3 - twins[k].by_place; i++) {
             lab_tensor *xs[MOST_OPERANDS], *grads[MOST_OPERANDS];
             draw_operands(&twins[k], LAB_F32, 3, shapes[i], &draws, xs);
             lab_graph *g = lab_graph_create(NULL);
@@ -367,6 +397,8 @@ static void a_row_has_the_same_bits_alone_and_among_others(void **state)
     const int64_t shape[] = {37, 50};
     for (int k = 0; k < TWINS; k++) {
         const twin *t = &twins[k];
+        if (t->by_place)
+            continue;
         lab_tensor *xs[MOST_OPERANDS], *one[MOST_OPERANDS], *dx, *dx_one;
         lab_tensor *seed = leaf_drawn(&draws, LAB_F32, 2, shape, 1);
         draw_operands(t, LAB_F32, 2, shape, &draws, xs);
@@ -405,6 +437,33 @@ static void rms_norm_bears_squares_that_overflow(void **state)
     lab_tensor_destroy(&x);
 }
 
+/* A token's rotation has the same bits wherever it comes from: a long run, an offset, a position given. */
+static void a_position_is_turned_by_the_same_bits_however_it_is_given(void **state)
+{
+    (void)state;
+    uint64_t draws = draw_start("position");
+    enum { T = 600, D = 24 };
+    lab_tensor *x = leaf_drawn(&draws, LAB_F32, 2, (int64_t[]){T, D}, 1);
+    lab_graph *g = lab_graph_create(NULL);
+    for (int layout = 0; layout < 2; layout++) {
+        lab_rope_opts o = {.layout = (lab_rope_layout)layout};
+        lab_tensor *all = lab_rope(g, x, &o);
+        for (int64_t row = 1; row < T; row += 37) {
+            lab_tensor *one = lab_slice(g, x, 0, row, row + 1, 1);
+            const float *want = (const float *)lab_tensor_data(all) + row * D;
+            o.offset = row;
+            expect_bits("offset", lab_rope(g, one, &o), want);
+            o.offset = 0;
+            o.positions = lab_constant(g, LAB_I64, 1, (int64_t[]){1}, &row);
+            expect_bits("positions", lab_rope(g, one, &o), want);
+            o.positions = NULL;
+        }
+        expect_healthy(g);
+    }
+    lab_graph_destroy(&g);
+    lab_tensor_destroy(&x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -415,6 +474,7 @@ int main(void)
         cmocka_unit_test(bits_do_not_depend_on_threads),
         cmocka_unit_test(a_row_has_the_same_bits_alone_and_among_others),
         cmocka_unit_test(rms_norm_bears_squares_that_overflow),
+        cmocka_unit_test(a_position_is_turned_by_the_same_bits_however_it_is_given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

@@ -372,6 +372,47 @@ static void cross_entropy_of_a_row_and_its_slope(void **state)
     check_levels_and_types(loss_lengths);
 }
 
+/* ---- Rotary positions ------------------------------------------------------------------------------------------------- */
+
+static void check_rope(const kernel_table *table, kernel_type type, int64_t pairs, int variant, uint64_t *stream)
+{
+    const bool side_by_side = variant & 1, back = variant & 2, in_place = variant & 4;
+    check_row x = draw_row(type, 2 * pairs, 1, 0, stream), y = draw_row(type, 2 * pairs, 1, 0, stream),
+              cosines = draw_row(type, pairs, 1, 0, stream), sines = draw_row(type, pairs, 1, 0, stream);
+    static long double old[2 * MOST];
+    for (int64_t i = 0; i < 2 * pairs; i++)
+        old[i] = check_row_get(&x, i);
+    check_row *to = in_place ? &x : &y;
+    table->rope[type](pairs, to->at, x.at, cosines.at, sines.at, side_by_side, back);
+    for (int64_t i = 0; i < pairs; i++) {
+        int64_t first = side_by_side ? 2 * i : i, second = side_by_side ? 2 * i + 1 : i + pairs;
+        long double c = check_row_get(&cosines, i), s = check_row_get(&sines, i) * (back ? -1 : 1);
+        expect_near(table, type, "rope", pairs, first, check_row_get(to, first), old[first] * c - old[second] * s,
+                    4 * epsilon(type));
+        expect_near(table, type, "rope", pairs, second, check_row_get(to, second), old[second] * c + old[first] * s,
+                    4 * epsilon(type));
+    }
+    check_row *all[] = {&cosines, &sines, &x, &y};
+    for (int i = 0; i < 4; i++) {
+        check_row_untouched(all[i], i < 2 || (i == 2 && !in_place), "rope");
+        check_row_free(all[i]);
+    }
+}
+
+static void rope_lengths(const kernel_table *table, kernel_type type)
+{
+    uint64_t stream = guarded_stream("rope");
+    for (int i = 0; i < LENGTHS; i++)
+        for (int variant = 0; variant < 8; variant++)
+            check_rope(table, type, length_at(i, check_lanes(table, type)), variant, &stream);
+}
+
+static void pairs_of_a_row_are_turned_and_back(void **state)
+{
+    (void)state;
+    check_levels_and_types(rope_lengths);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,6 +422,7 @@ int main(void)
         cmocka_unit_test(gelu_of_a_row_with_a_bias_and_its_slope),
         cmocka_unit_test(slopes_of_gelu_are_flat_far_out),
         cmocka_unit_test(cross_entropy_of_a_row_and_its_slope),
+        cmocka_unit_test(pairs_of_a_row_are_turned_and_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

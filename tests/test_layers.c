@@ -198,6 +198,7 @@ static void rope_turns_pairs_by_their_position(void **state)
         reference_rope(2, T, D, &o, positions, want);
         lab_graph *g = lab_graph_create(NULL);
         expect_close("rope", lab_rope(g, x, &o), want, 2 * T * D, 1e-12);
+        expect_close("rope, composed", lab_rope_composed(g, x, &o), want, 2 * T * D, 1e-12);
         expect_healthy(g);
         expect_gradients("rope", rope_of, &o, 1, &x, &(lab_gradcheck_opts){.max_entries = 12});
         lab_graph_destroy(&g);
@@ -220,6 +221,7 @@ static void rope_positions_broadcast(void **state)
         reference_rope(2, 3, 4, &(lab_rope_opts){0}, values + 3 * b, want + 24 * b);
     lab_graph *g = lab_graph_create(NULL);
     expect_close("rope", lab_rope(g, x, &(lab_rope_opts){.positions = positions}), want, 48, 1e-13);
+    expect_close("rope", lab_rope_composed(g, x, &(lab_rope_opts){.positions = positions}), want, 48, 1e-13);
     expect_healthy(g);
     lab_graph_destroy(&g);
     lab_tensor_destroy(&x);

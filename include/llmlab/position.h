@@ -62,6 +62,10 @@ typedef struct lab_rope_opts {
  */
 LAB_API lab_tensor *lab_rope(lab_graph *g, lab_tensor *x, const lab_rope_opts *opts);
 
+/** The definition of lab_rope, out of ops, with one fixed matrix: [..., T, d] as there; same errors, same derivative.
+ */
+LAB_API lab_tensor *lab_rope_composed(lab_graph *g, lab_tensor *x, const lab_rope_opts *opts);
+
 #ifdef __cplusplus
 }
 #endif

@@ -75,6 +75,8 @@ static void fill_from(kernel_table *t, kernel_type type, const kernel_part *part
         t->norm[type] = part->norm;
     if (part->loss.forward)
         t->loss[type] = part->loss;
+    if (part->rope)
+        t->rope[type] = part->rope;
     for (int i = 0; i < KERNEL_GELU_KINDS; i++)
         if (part->gelu[i].forward)
             t->gelu[type][i] = part->gelu[i];

@@ -211,6 +211,7 @@ typedef struct kernel_table {
     kernel_query_fns query[KERNEL_TYPES];
     kernel_norm_fns norm[KERNEL_TYPES];
     kernel_loss_fns loss[KERNEL_TYPES];
+    kernel_rope_fn rope[KERNEL_TYPES];
     kernel_gelu_fns gelu[KERNEL_TYPES][KERNEL_GELU_KINDS];
     kernel_step_fn step[KERNEL_TYPES][KERNEL_RULE_COUNT];
 } kernel_table;

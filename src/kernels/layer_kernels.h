@@ -31,6 +31,11 @@ typedef struct kernel_gelu_fns {
     void (*backward)(int64_t n, void *dx, bool add, const void *x, const void *bias, const void *dy, void *dbias);
 } kernel_gelu_fns;
 
+/* The pairs of a row turned by their angles, or back: (a, b) becomes (a cos - b sin, b cos + a sin). A pair lies side
+ * by side, at 2i and 2i + 1, or at i and i + pairs. y may be x; what is not turned is not touched. */
+typedef void (*kernel_rope_fn)(int64_t pairs, void *y, const void *x, const void *cosines, const void *sines,
+                               bool side_by_side, bool back);
+
 /* Cross-entropy of a row of logits: -(1 - a) ln p[target] - a mean of ln p, a the smoothing. A row keeps its maximum
  * and the logarithm of the sum of e^(x - maximum). */
 enum { KERNEL_LOSS_KEPT = 2 };

@@ -56,6 +56,8 @@ typedef int8_t FN(bytes) __attribute__((vector_size(LANES)));
 
 #include "loss_tmpl.c"
 
+#include "rope_tmpl.c"
+
 #include "step_tmpl.c"
 
 #include "peak_tmpl.c"
@@ -141,6 +143,7 @@ const kernel_part PART(LEVEL, TYPE) = {
     .query = {.scores = FN(query_scores), .softmax = FN(query_softmax), .values = FN(query_values)},
     .gelu = {{FN(gelu_erf_forward), FN(gelu_erf_backward)}, {FN(gelu_tanh_forward), FN(gelu_tanh_backward)}},
     .loss = {.forward = FN(loss_forward), .backward = FN(loss_backward)},
+    .rope = FN(rope),
     .norm = {.forward = FN(norm_forward), .backward = FN(norm_backward)},
     .fma_peak = FN(fma_peak),
 };

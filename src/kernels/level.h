@@ -15,6 +15,7 @@ typedef struct kernel_part {
     kernel_query_fns query;
     kernel_norm_fns norm;
     kernel_loss_fns loss;
+    kernel_rope_fn rope;
     kernel_gelu_fns gelu[KERNEL_GELU_KINDS];
     kernel_step_fn step[KERNEL_RULE_COUNT];
     double (*fma_peak)(double seconds);

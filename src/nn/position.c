@@ -5,9 +5,9 @@
  *     rope:        x cos + (x R) sin, where R turns every pair by a right angle: (a, b) R = (-b, a)
  *
  * R is one fixed matrix, so that a rotation is one matmul; the tables of cos and sin are constants.
+ * The fused twin of rope is in rope_fused.c.
  */
-#include "llmlab/position.h"
-#include "nn_impl.h"
+#include "rope_impl.h"
 
 #include <string.h>
 
@@ -149,8 +149,10 @@ static lab_status check_positions(const lab_tensor *x, const lab_rope_opts *opts
     return LAB_OK;
 }
 
-static lab_status check_rope(const lab_tensor *x, const lab_rope_opts *opts)
+lab_status lab__rope_check(const lab_tensor *x, const lab_rope_opts *opts, rope_turn *turn)
 {
+    static const lab_rope_opts defaults = {0};
+    opts = opts ? opts : &defaults;
     if (!x)
         return lab__fail(LAB_ERR_ARGUMENT, "operand 1 (x) is NULL");
     if (!lab__all_zero(opts->reserved))
@@ -167,23 +169,24 @@ static lab_status check_rope(const lab_tensor *x, const lab_rope_opts *opts)
                          (long long)width, lab__shape_text(x->rank, x->shape));
     if (!(opts->base >= 0) || isinf(opts->base))
         return lab__fail(LAB_ERR_RANGE, "base is %g, must be positive and finite, or 0 for 10000", opts->base);
+    *turn = (rope_turn){
+        .layout = opts->layout, .width = width, .base = opts->base > 0 ? opts->base : 10000, .offset = opts->offset};
     return check_positions(x, opts);
 }
 
-lab_tensor *lab_rope(lab_graph *g, lab_tensor *x, const lab_rope_opts *opts)
+lab_tensor *lab_rope_composed(lab_graph *g, lab_tensor *x, const lab_rope_opts *opts)
 {
     static const lab_rope_opts defaults = {0};
     if (!lab__healthy(g))
         return NULL;
-    opts = opts ? opts : &defaults;
-    lab_status status = check_rope(x, opts);
+    rope_turn t;
+    lab_status status = lab__rope_check(x, opts, &t);
     if (status != LAB_OK)
         return lab__refuse_as_said(g, "rope", status);
-    int64_t d = lab_tensor_size(x, -1);
-    rotation r = {.layout = opts->layout, .dtype = x->dtype, .d = d, .width = opts->width ? opts->width : d};
+    opts = opts ? opts : &defaults;
+    rotation r = {.layout = t.layout, .dtype = x->dtype, .d = lab_tensor_size(x, -1), .width = t.width};
 
-    double base = opts->base > 0 ? opts->base : 10000;
-    lab_tensor *angles = angles_of(g, positions_of(g, x, opts), r.width / 2, (double)r.width, base);
+    lab_tensor *angles = angles_of(g, positions_of(g, x, opts), r.width / 2, (double)r.width, t.base);
     lab_tensor *cosines = by_channel(g, &r, lab_cos(g, angles), 1), *sines = by_channel(g, &r, lab_sin(g, angles), 0);
     lab_tensor *turn;
     lab_custom_op(g, &right_angle, &r, sizeof r, 0, NULL, 1, &turn);
