@@ -396,8 +396,10 @@ static void draw(FILE *script, const study *s)
     const study_settings *of = &s->settings;
     double *column = calloc((size_t)of->seeds.values[0], sizeof *column);
     const int panels = of->optimizers.count, columns = panels < 3 ? panels : 3;
-    fprintf(script, "set logscale xy\nset format y '%%g'\nset grid\nset key bottom left\nset xlabel 'head size d'\n"
-                    "set ylabel 'learning rate'\nset xtics (");
+    fprintf(
+        script,
+        "set logscale xy\nset format y '%%g'\nset grid\nset key outside right top samplen 1\nset xlabel 'head size d'\n"
+        "set ylabel 'learning rate'\nset xtics (");
     for (int d = 0; d < of->d.count; d++)
         fprintf(script, "%s%lld", d ? ", " : "", (long long)of->d.values[d]);
     fprintf(script,
