@@ -74,7 +74,8 @@ enum { SETTINGS = sizeof all / sizeof *all };
 bool settings_defaults(settings *s, const char *preset)
 {
     const settings kept = *s;
-    *s = (settings){.layers = 4,
+    *s = (settings){.init_std = 0.06,
+                    .layers = 4,
                     .heads = 4,
                     .width = 128,
                     .context = 64,
@@ -107,7 +108,7 @@ bool settings_defaults(settings *s, const char *preset)
         return false;
     }
     s->layers = s->heads = 12, s->width = 768, s->batch = 4, s->bias = true, s->activation = "gelu-tanh";
-    s->context = 64, s->rate = 6e-4, s->final_rate = 6e-5, s->beta2 = 0.95;
+    s->init_std = 0, s->context = 64, s->rate = 6e-4, s->final_rate = 6e-5, s->beta2 = 0.95;
     return true;
 }
 
