@@ -62,7 +62,15 @@ typedef struct lab_rope_opts {
  */
 LAB_API lab_tensor *lab_rope(lab_graph *g, lab_tensor *x, const lab_rope_opts *opts);
 
-/** The definition of lab_rope, out of ops, with one fixed matrix: [..., T, d] as there; same errors, same derivative.
+/**
+ * The definition of lab_rope, out of ops, with one fixed matrix.
+ *
+ * @param g     as for lab_rope
+ * @param x     as for lab_rope
+ * @param opts  as for lab_rope
+ * @return [..., T, d] as x, owned by g; NULL if the graph has failed: errors as lab_rope's
+ *
+ * Derivative: lab_rope's.
  */
 LAB_API lab_tensor *lab_rope_composed(lab_graph *g, lab_tensor *x, const lab_rope_opts *opts);
 
