@@ -95,6 +95,9 @@ int bench_anchor_cases(bench_case **cases);
 /* What they found, once they have run. */
 void bench_anchors_read(bench_anchors *anchors);
 
+/* Reads memory as fast as one thread can; what it returns depends on every byte. */
+uint64_t bench_read_memory(const char *memory, size_t bytes);
+
 void bench_machine_describe(bench_machine *machine, int threads);
 void bench_print_machine(FILE *out, const bench_machine *machine, const bench_anchors *anchors);
 json_t *bench_machine_json(const bench_machine *machine);

@@ -141,9 +141,9 @@ enum { LINE_PARTS = LINE / sizeof(line_part) };
 
 /* Several streams at once, and asked for ahead: one alone, as it comes, is read at little more than half the speed
  * (Zen 3, pages of 4 KiB). */
-static uint64_t read_all(const char *memory)
+uint64_t bench_read_memory(const char *memory, size_t bytes)
 {
-    const size_t each = READ_BYTES / READ_STREAMS;
+    const size_t each = bytes / READ_STREAMS / LINE * LINE;
     line_part seen[LINE_PARTS] = {{0}};
     for (size_t at = 0; at < each; at += LINE)
         for (int stream = 0; stream < READ_STREAMS; stream++) {
@@ -167,7 +167,7 @@ static double sample_read(void *context)
         memset(self->memory, 1, READ_BYTES + 4096);
     }
     double start = bench_now();
-    const uint64_t seen = read_all(self->memory);
+    const uint64_t seen = bench_read_memory(self->memory, READ_BYTES);
     __asm__ volatile("" : : "r"(seen));
     return (bench_now() - start) / READ_BYTES;
 }
