@@ -75,6 +75,15 @@ static void every_row_has_every_key(void **state)
     json_decref(document);
 }
 
+/* One that is asked for by name only. */
+static void decoding_without_invariance_is_a_row(void **state)
+{
+    (void)state;
+    json_t *document = run_json("--quick --rounds 1 --rows gpt2-124m-decode-plain", 1);
+    assert_true(number(row_of(document, "gpt2-124m-decode-plain"), "share_of_memory") > 0);
+    json_decref(document);
+}
+
 static void machine_and_anchors_are_those_of_the_run(void **state)
 {
     (void)state;
@@ -188,6 +197,7 @@ int main(int argc, char **argv)
     train_bench = argv[1];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_has_every_key),
+        cmocka_unit_test(decoding_without_invariance_is_a_row),
         cmocka_unit_test(machine_and_anchors_are_those_of_the_run),
         cmocka_unit_test(tokens_per_second_follow_from_the_fastest),
         cmocka_unit_test(the_library_calls_no_malloc_after_the_first_call),

@@ -20,7 +20,8 @@ typedef struct train_spec {
     lab_gpt_config config;
     int64_t batch, length; /* of a step's windows; length: of the prompt, too */
     int64_t parameters;    /* of TRAIN_ADAMW */
-    int calls;             /* of one sample: steps, or tokens */
+    bool plain;            /* TRAIN_DECODE: on a graph that isn't batch-invariant, as gpt_sample's is */
+    int warm, calls;       /* of one sample: steps, or tokens, that are not timed, then some that are */
     double memory;         /* bytes that it needs, at a guess */
 } train_spec;
 

@@ -93,7 +93,7 @@ static bool prepare_decode(train_work *w)
 {
     const int64_t shape[] = {1, w->spec->length};
     w->inputs = malloc((size_t)w->spec->length * sizeof *w->inputs);
-    w->g = lab_graph_create(&(lab_graph_opts){.inference = true, .batch_invariant = true});
+    w->g = lab_graph_create(&(lab_graph_opts){.inference = true, .batch_invariant = !w->spec->plain});
     if (!w->inputs || !w->g || lab_gpt_cache_create(&w->cache, &w->model, 1, 0) != LAB_OK)
         return complain(w, "no memory for the cache");
     for (int64_t i = 0; i < w->spec->length; i++)
