@@ -278,4 +278,38 @@ typedef struct study_search {
 typedef bool (*study_try_fn)(void *ctx, double rate, double *accuracy);
 bool study_search_rates(const study_settings *settings, study_try_fn try_rate, void *ctx, study_search *search);
 
+/* ---- Rates that work, over seeds: scale_study_rates.c, for learn and optim ----------------------------------------- */
+
+/* Of a law, a job leaves: lowest and highest working rate, the fewest steps to 95 % at any rate tried, the rate that
+ * took them, and the accuracy at the grid's rates. */
+enum { STUDY_LOW, STUDY_HIGH, STUDY_FEWEST, STUDY_FASTEST, STUDY_GRID };
+
+typedef struct study_place {
+    int law, optimizer, d; /* indices into the settings' lists */
+} study_place;
+
+int study_rates_width(const study_settings *settings); /* numbers of one law */
+int64_t study_rates_job(const study_settings *settings, int64_t seed, study_place at);
+double study_rates_cost(int64_t width);
+
+typedef struct study_rates {
+    int seeds;                              /* finished */
+    study_range low, high, fewest, fastest; /* over the seeds that have a working rate */
+    bool low_is_bound, high_is_bound;       /* the grid's own end, in at least half of these seeds */
+    const bench_reals *grid;                /* the caller's */
+    double accuracy[BENCH_MAX_LIST];        /* means over seeds, at the grid's rates */
+} study_rates;
+
+/* `column` has room for a number of each seed. */
+study_rates study_rates_of(const study *s, study_place at, const bench_reals *grid, double *column);
+
+/* The exponent of one of STUDY_LOW ... STUDY_FEWEST in d; a rate that is a bound has no part in it. at.d is not read.
+ */
+study_fit study_rates_fit(const study *s, study_place at, const bench_reals *grid, int which);
+
+void study_print_rate(FILE *out, study_range range, const char *mark);
+
+/* A row for programs; NULL: no memory. */
+json_t *study_rates_json(const study *s, study_place at, const study_rates *rates);
+
 #endif

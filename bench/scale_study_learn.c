@@ -8,17 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a law, a job leaves: lowest and highest working rate, and the accuracy at the grid's rates. */
-enum { LOW, HIGH, GRID };
-
-static int law_width(const study_settings *settings)
-{
-    return GRID + settings->rates.count;
-}
-
 static int width(const study_settings *settings)
 {
-    return settings->laws.count * law_width(settings);
+    return settings->laws.count * study_rates_width(settings);
 }
 
 static int64_t jobs(const study_settings *settings)
@@ -31,11 +23,9 @@ static int64_t d_of(const study_settings *settings, int64_t job)
     return settings->d.values[job % settings->d.count];
 }
 
-/* A step has a part that does not grow, one with d (tokens) and one with d^2 (weights). */
 static double cost(const study_settings *settings, int64_t job)
 {
-    const double d = (double)d_of(settings, job);
-    return 4e4 + 500 * d + 6 * d * d;
+    return study_rates_cost(d_of(settings, job));
 }
 
 /* ---- One job --------------------------------------------------------------------------------------------------------- */
@@ -69,12 +59,13 @@ static bool job(const study_settings *settings, int64_t number, double *values)
     bool good = study_tokens_draw(&tokens, d, dtype, seed);
     for (int i = 0; good && i < settings->laws.count; i++) {
         study_search search;
-        double *to = values + i * law_width(settings);
+        double *to = values + i * study_rates_width(settings);
         t.training.law = (study_law)settings->laws.values[i];
         good = study_search_rates(settings, try_rate, &t, &search);
-        to[LOW] = search.low;
-        to[HIGH] = search.high;
-        memcpy(to + GRID, search.accuracy, (size_t)settings->rates.count * sizeof(double));
+        to[STUDY_LOW] = search.low;
+        to[STUDY_HIGH] = search.high;
+        to[STUDY_FEWEST] = to[STUDY_FASTEST] = NAN; /* optim's */
+        memcpy(to + STUDY_GRID, search.accuracy, (size_t)settings->rates.count * sizeof(double));
     }
     study_tokens_free(&tokens);
     lab_graph_destroy(&t.g);
@@ -83,79 +74,14 @@ static bool job(const study_settings *settings, int64_t number, double *values)
 
 /* ---- What the seeds say ------------------------------------------------------------------------------------------------ */
 
-typedef struct row {
-    int seeds;             /* finished */
-    study_range low, high; /* over the seeds that have a working rate */
-    int lowest, highest;   /* seeds whose lowest or highest rate is the grid's own end */
-    double accuracy[BENCH_MAX_LIST];
-} row;
-
-/* One number of every seed, NaN where the job has not finished. */
-static void column_of(const study *s, int law, int d, int which, double *column)
+static study_rates rates_of(const study *s, int law, int d, double *column)
 {
-    const study_settings *of = &s->settings;
-    for (int64_t seed = 0; seed < of->seeds.values[0]; seed++) {
-        const double *values = study_values(s, seed * of->d.count + d);
-        column[seed] = values ? values[law * law_width(of) + which] : NAN;
-    }
+    return study_rates_of(s, (study_place){.law = law, .d = d}, &s->settings.rates, column);
 }
 
-static int count_equal(int n, const double *numbers, double value)
-{
-    int count = 0;
-    for (int i = 0; i < n; i++)
-        count += !(numbers[i] < value) && !(numbers[i] > value) && !isnan(numbers[i]);
-    return count;
-}
-
-static row row_of(const study *s, int law, int d, double *column)
-{
-    const bench_reals *grid = &s->settings.rates;
-    const int seeds = (int)s->settings.seeds.values[0];
-    row r = {0};
-    column_of(s, law, d, LOW, column);
-    r.lowest = count_equal(seeds, column, grid->values[0]);
-    r.low = study_range_of(seeds, column);
-    column_of(s, law, d, HIGH, column);
-    r.highest = count_equal(seeds, column, grid->values[grid->count - 1]);
-    r.high = study_range_of(seeds, column);
-    for (int i = 0; i < grid->count; i++) {
-        double sum = 0;
-        r.seeds = 0;
-        column_of(s, law, d, GRID + i, column);
-        for (int seed = 0; seed < seeds; seed++) {
-            r.seeds += !isnan(column[seed]);
-            sum += isnan(column[seed]) ? 0 : column[seed];
-        }
-        r.accuracy[i] = r.seeds ? sum / r.seeds : NAN;
-    }
-    return r;
-}
-
-/* Of the highest rates, or the lowest; a rate at the grid's own end is a bound, not a measurement, and is left out. */
 static study_fit fit_of(const study *s, int law, int which)
 {
-    const study_settings *of = &s->settings;
-    const int seeds = (int)of->seeds.values[0], n = of->d.count;
-    const double end = which == HIGH ? of->rates.values[of->rates.count - 1] : of->rates.values[0];
-    double x[BENCH_MAX_LIST], *y = calloc((size_t)(seeds * n) + 1, sizeof *y),
-                              *column = calloc((size_t)seeds, sizeof *y);
-    study_fit fit = {NAN, NAN, NAN, 0};
-    for (int d = 0; y && column && d < n; d++) {
-        x[d] = (double)of->d.values[d];
-        column_of(s, law, d, which, column);
-        int there = 0;
-        for (int seed = 0; seed < seeds; seed++)
-            there += !isnan(column[seed]);
-        const bool bound = 2 * count_equal(seeds, column, end) >= there;
-        for (int seed = 0; seed < seeds; seed++)
-            y[seed * n + d] = bound ? NAN : column[seed];
-    }
-    if (y && column)
-        fit = study_fit_power(n, x, seeds, y);
-    free(y);
-    free(column);
-    return fit;
+    return study_rates_fit(s, (study_place){.law = law}, &s->settings.rates, which);
 }
 
 /* ---- For people ---------------------------------------------------------------------------------------------------------- */
@@ -183,22 +109,12 @@ static void rules(FILE *out, const study *s)
     fprintf(out, "a rate at the grid's own end is a bound (marked <= or >=), and has no part in a fit\n");
 }
 
-static void print_range(FILE *out, study_range range, const char *mark)
-{
-    char text[64];
-    if (range.count == 0)
-        snprintf(text, sizeof text, "none");
-    else
-        snprintf(text, sizeof text, "%s%.3g (%.3g to %.3g)", mark, range.median, range.low, range.high);
-    fprintf(out, "  %-28s", text);
-}
-
 static void report_fits(FILE *out, const study *s)
 {
     fprintf(out, "\nexponent of the highest working rate in d (95 %% of resampled seeds), and of the lowest:\n");
     for (int i = 0; i < s->settings.laws.count; i++) {
         fprintf(out, "%-8s", study_law_words[s->settings.laws.values[i]]);
-        for (int which = HIGH; which >= LOW; which--) {
+        for (int which = STUDY_HIGH; which >= STUDY_LOW; which--) {
             const study_fit fit = fit_of(s, i, which);
             char text[64];
             snprintf(text, sizeof text, "%+.2f (%+.2f to %+.2f), %d widths", fit.exponent, fit.low, fit.high,
@@ -216,15 +132,15 @@ static void report(FILE *out, const study *s)
     double *column = calloc((size_t)s->settings.seeds.values[0], sizeof *column);
     if (!column)
         return;
-    fprintf(out, "%-8s %5s %6s  %-28s  %-28s  %s\n", "law", "d", "seeds", "lowest rate (5 to 95 %)",
+    fprintf(out, "%-8s %5s %6s  %-30s  %-30s  %s\n", "law", "d", "seeds", "lowest rate (5 to 95 %)",
             "highest rate (5 to 95 %)", "seeds with any");
     for (int i = 0; i < s->settings.laws.count; i++)
         for (int d = 0; d < s->settings.d.count; d++) {
-            const row r = row_of(s, i, d, column);
+            const study_rates r = rates_of(s, i, d, column);
             fprintf(out, "%-8s %5lld %6d", study_law_words[s->settings.laws.values[i]],
                     (long long)s->settings.d.values[d], r.seeds);
-            print_range(out, r.low, 2 * r.lowest >= r.low.count ? "<= " : "");
-            print_range(out, r.high, 2 * r.highest >= r.high.count ? ">= " : "");
+            study_print_rate(out, r.low, r.low_is_bound ? "<= " : "");
+            study_print_rate(out, r.high, r.high_is_bound ? ">= " : "");
             fprintf(out, "  %d\n", r.high.count);
         }
     report_fits(out, s);
@@ -233,35 +149,15 @@ static void report(FILE *out, const study *s)
 
 /* ---- For programs -------------------------------------------------------------------------------------------------------- */
 
-static json_t *numbers_json(int n, const double *numbers)
-{
-    json_t *list = json_array();
-    for (int i = 0; i < n; i++)
-        json_array_append_new(list, bench_json_number(numbers[i]));
-    return list;
-}
-
 static json_t *row_json(const study *s, int law, int d, double *column)
 {
-    const row r = row_of(s, law, d, column);
-    const bench_reals *grid = &s->settings.rates;
-    json_t *result = json_pack("{s:s, s:I, s:s, s:i, s:i}", "law", study_law_words[s->settings.laws.values[law]], "d",
-                               (json_int_t)s->settings.d.values[d], "optimizer", "sgd", "seeds", r.seeds,
-                               "seeds_working", r.high.count);
-    if (!result || !study_put_range(result, "rate_low", r.low) || !study_put_range(result, "rate_high", r.high)) {
-        json_decref(result);
-        return NULL;
-    }
-    json_object_set_new(result, "rate_low_is_bound", json_boolean(r.low.count && 2 * r.lowest >= r.low.count));
-    json_object_set_new(result, "rate_high_is_bound", json_boolean(r.high.count && 2 * r.highest >= r.high.count));
-    json_object_set_new(result, "grid", numbers_json(grid->count, grid->values));
-    json_object_set_new(result, "accuracy", numbers_json(grid->count, r.accuracy));
-    return result;
+    const study_rates r = rates_of(s, law, d, column);
+    return study_rates_json(s, (study_place){.law = law, .d = d}, &r);
 }
 
 static json_t *fit_json(const study *s, int law)
 {
-    const study_fit high = fit_of(s, law, HIGH), low = fit_of(s, law, LOW);
+    const study_fit high = fit_of(s, law, STUDY_HIGH), low = fit_of(s, law, STUDY_LOW);
     return json_pack("{s:s, s:s, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:i}", "law",
                      study_law_words[s->settings.laws.values[law]], "optimizer", "sgd", "exponent",
                      bench_json_number(high.exponent), "exponent_lo", bench_json_number(high.low), "exponent_hi",
@@ -308,13 +204,13 @@ static void put_law_data(FILE *script, const study *s, int law, double *column)
     const bench_reals *grid = &s->settings.rates;
     fprintf(script, "$map%d << END\n", law);
     for (int d = 0; d < s->settings.d.count; d++) {
-        const row r = row_of(s, law, d, column);
+        const study_rates r = rates_of(s, law, d, column);
         for (int i = 0; i < grid->count; i++)
             fprintf(script, "%d %d %.4f\n", d, i, isnan(r.accuracy[i]) ? 0 : r.accuracy[i]);
     }
     fprintf(script, "END\n$ends%d << END\n", law);
     for (int d = 0; d < s->settings.d.count; d++) {
-        const row r = row_of(s, law, d, column);
+        const study_rates r = rates_of(s, law, d, column);
         if (r.high.count)
             fprintf(script, "%d %.4f %.4f %.4f %.4f %.4f %.4f\n", d, place_of(grid, r.low.median),
                     place_of(grid, r.low.low), place_of(grid, r.low.high), place_of(grid, r.high.median),
@@ -326,7 +222,7 @@ static void put_law_data(FILE *script, const study *s, int law, double *column)
 static bool any_works(const study *s, int law, double *column)
 {
     for (int d = 0; d < s->settings.d.count; d++)
-        if (row_of(s, law, d, column).high.count)
+        if (rates_of(s, law, d, column).high.count)
             return true;
     return false;
 }
@@ -357,8 +253,8 @@ static void draw(FILE *script, const study *s)
         fprintf(script, "set title '%s: %s'\nplot $map%d using 1:2:3 with image pixels",
                 study_law_words[of->laws.values[i]], study_rules[of->laws.values[i]].words, i);
         if (any_works(s, i, column))
-            for (int which = LOW; which <= HIGH; which++) {
-                const int at = which == LOW ? 2 : 5;
+            for (int which = STUDY_LOW; which <= STUDY_HIGH; which++) {
+                const int at = which == STUDY_LOW ? 2 : 5;
                 fprintf(script,
                         ", $ends%d using 1:%d with lines linewidth 2 linecolor rgb '#ff9d00', $ends%d using 1:%d:%d:%d "
                         "with yerrorbars pointtype 7 pointsize 0.5 linewidth 2 linecolor rgb '#ff9d00'",

@@ -397,17 +397,28 @@ static const char *const probe_words[PROBE_NUMBERS] = {
     [PROBE_MOVE_SEEN] = "move_seen", [PROBE_SHARPNESS] = "sharpness",
 };
 
+/* With five digits: there are many of these, and seeds differ in the second. */
+static json_t *short_json(double value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.5g", value);
+    return bench_json_number(strtod(text, NULL));
+}
+
+/* Medians alone: what seeds scatter by is in `rates`. */
 static json_t *moment_json(const study *s, place at, int moment, double *column)
 {
     json_t *row = json_pack("{s:s, s:I, s:I}", "law", law_name(s, at.law), "d", (json_int_t)d_at(s, at), "step",
                             (json_int_t)moments[moment]);
     bool good = row != NULL;
-    for (int i = 0; good && i < PROBE_NUMBERS; i++)
-        good = study_put_range(row, probe_words[i], probe_range(s, at, moment, (probe_number)i, column));
+    for (int i = 0; good && i < PROBE_NUMBERS; i++) {
+        const double median = probe_range(s, at, moment, (probe_number)i, column).median;
+        good = json_object_set_new(row, probe_words[i], short_json(median)) == 0;
+    }
     if (good && moment == 0) {
         const double error = probe_range(s, at, 0, PROBE_ERROR, column).median;
-        good = json_object_set_new(row, "move_own_closed_form", bench_json_number(closed_own(s, at))) == 0 &&
-               json_object_set_new(row, "move_rest_closed_form", bench_json_number(closed_rest(s, at, error))) == 0;
+        good = json_object_set_new(row, "move_own_closed_form", short_json(closed_own(s, at))) == 0 &&
+               json_object_set_new(row, "move_rest_closed_form", short_json(closed_rest(s, at, error))) == 0;
     }
     if (!good) {
         json_decref(row);

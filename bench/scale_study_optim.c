@@ -24,18 +24,9 @@ static const struct optimizer {
     {{.rule = LAB_SIGN_SGD}, 0.01, "the sign of the gradient"},
 };
 
-/* Of a law, a job leaves: lowest and highest working rate, the fewest steps to 95 % at any rate tried, and the rate
- * that took them, and the accuracy at the grid's rates. */
-enum { LOW, HIGH, STEPS, FASTEST, GRID };
-
-static int law_width(const study_settings *settings)
-{
-    return GRID + settings->rates.count;
-}
-
 static int width(const study_settings *settings)
 {
-    return settings->laws.count * law_width(settings);
+    return settings->laws.count * study_rates_width(settings);
 }
 
 static int64_t jobs(const study_settings *settings)
@@ -50,8 +41,7 @@ static int64_t d_of(const study_settings *settings, int64_t job)
 
 static double cost(const study_settings *settings, int64_t job)
 {
-    const double d = (double)d_of(settings, job);
-    return 4e4 + 500 * d + 6 * d * d;
+    return study_rates_cost(d_of(settings, job));
 }
 
 /* The grid of one optimiser. */
@@ -106,15 +96,15 @@ static bool job(const study_settings *settings, int64_t number, double *values)
     bool good = study_tokens_draw(&tokens, d, LAB_F32, seed);
     for (int i = 0; good && i < own.laws.count; i++) {
         study_search search;
-        double *to = values + i * law_width(settings);
+        double *to = values + i * study_rates_width(settings);
         t.training.law = (study_law)own.laws.values[i];
         t.steps = t.fastest = NAN;
         good = study_search_rates(&own, try_rate, &t, &search);
-        to[LOW] = search.low;
-        to[HIGH] = search.high;
-        to[STEPS] = t.steps;
-        to[FASTEST] = t.fastest;
-        memcpy(to + GRID, search.accuracy, (size_t)own.rates.count * sizeof(double));
+        to[STUDY_LOW] = search.low;
+        to[STUDY_HIGH] = search.high;
+        to[STUDY_FEWEST] = t.steps;
+        to[STUDY_FASTEST] = t.fastest;
+        memcpy(to + STUDY_GRID, search.accuracy, (size_t)own.rates.count * sizeof(double));
     }
     study_tokens_free(&tokens);
     lab_graph_destroy(&t.g);
@@ -123,92 +113,15 @@ static bool job(const study_settings *settings, int64_t number, double *values)
 
 /* ---- What the seeds say ------------------------------------------------------------------------------------------------ */
 
-typedef struct place {
-    int law, optimizer, d; /* indices into the settings' lists */
-} place;
-
-typedef struct row {
-    int seeds; /* finished */
-    study_range low, high, steps, fastest;
-    bool low_is_bound, high_is_bound; /* the grid's own end, in at least half of the seeds */
-    double grid[BENCH_MAX_LIST], accuracy[BENCH_MAX_LIST];
-} row;
-
-/* One number of every seed, NaN where the job has not finished. */
-static void column_of(const study *s, place at, int which, double *column)
+static bench_reals grid_of(const study *s, int optimizer)
 {
-    const study_settings *of = &s->settings;
-    for (int64_t seed = 0; seed < of->seeds.values[0]; seed++) {
-        const double *values = study_values(s, (seed * of->d.count + at.d) * of->optimizers.count + at.optimizer);
-        column[seed] = values ? values[at.law * law_width(of) + which] : NAN;
-    }
+    return settings_of(&s->settings, (int)s->settings.optimizers.values[optimizer]).rates;
 }
 
-static bool is_bound(int seeds, const double *column, double end)
-{
-    int count = 0, any = 0;
-    for (int i = 0; i < seeds; i++) {
-        any += !isnan(column[i]);
-        count += fabs(column[i] - end) <= 1e-9 * end;
-    }
-    return any && 2 * count >= any;
-}
-
-static double grid_end(const study *s, int optimizer, int which)
-{
-    const study_settings own = settings_of(&s->settings, (int)s->settings.optimizers.values[optimizer]);
-    return own.rates.values[which == HIGH ? own.rates.count - 1 : 0];
-}
-
-static row row_of(const study *s, place at, double *column)
-{
-    const study_settings own = settings_of(&s->settings, (int)s->settings.optimizers.values[at.optimizer]);
-    const int seeds = (int)own.seeds.values[0];
-    row r = {0};
-    column_of(s, at, LOW, column);
-    r.low_is_bound = is_bound(seeds, column, grid_end(s, at.optimizer, LOW));
-    r.low = study_range_of(seeds, column);
-    column_of(s, at, HIGH, column);
-    r.high_is_bound = is_bound(seeds, column, grid_end(s, at.optimizer, HIGH));
-    r.high = study_range_of(seeds, column);
-    column_of(s, at, STEPS, column);
-    r.steps = study_range_of(seeds, column);
-    column_of(s, at, FASTEST, column);
-    r.fastest = study_range_of(seeds, column);
-    for (int i = 0; i < own.rates.count; i++) {
-        double sum = 0;
-        r.seeds = 0;
-        column_of(s, at, GRID + i, column);
-        for (int seed = 0; seed < seeds; seed++) {
-            r.seeds += !isnan(column[seed]);
-            sum += isnan(column[seed]) ? 0 : column[seed];
-        }
-        r.grid[i] = own.rates.values[i];
-        r.accuracy[i] = r.seeds ? sum / r.seeds : NAN;
-    }
-    return r;
-}
-
-/* Exponent in d of the lowest or highest rate or of the steps; a rate that is a bound has no part in it. */
 static study_fit fit_of(const study *s, int law, int optimizer, int which)
 {
-    const study_settings *of = &s->settings;
-    const int seeds = (int)of->seeds.values[0], n = of->d.count;
-    double x[BENCH_MAX_LIST], *y = calloc((size_t)(seeds * n) + 1, sizeof *y);
-    double *column = calloc((size_t)seeds, sizeof *y);
-    study_fit fit = {NAN, NAN, NAN, 0};
-    for (int d = 0; y && column && d < n; d++) {
-        x[d] = (double)of->d.values[d];
-        column_of(s, (place){law, optimizer, d}, which, column);
-        const bool bound = which != STEPS && is_bound(seeds, column, grid_end(s, optimizer, which));
-        for (int seed = 0; seed < seeds; seed++)
-            y[seed * n + d] = bound ? NAN : column[seed];
-    }
-    if (y && column)
-        fit = study_fit_power(n, x, seeds, y);
-    free(y);
-    free(column);
-    return fit;
+    const bench_reals grid = grid_of(s, optimizer);
+    return study_rates_fit(s, (study_place){.law = law, .optimizer = optimizer}, &grid, which);
 }
 
 /* ---- For people ---------------------------------------------------------------------------------------------------------- */
@@ -243,16 +156,6 @@ static void rules(FILE *out, const study *s)
             study_number_text(s->settings.refine.values[0], text[0]));
 }
 
-static void print_range(FILE *out, study_range range, const char *mark)
-{
-    char text[64];
-    if (range.count == 0)
-        snprintf(text, sizeof text, "none");
-    else
-        snprintf(text, sizeof text, "%s%.3g (%.3g to %.3g)", mark, range.median, range.low, range.high);
-    fprintf(out, "  %-30s", text);
-}
-
 static void print_fit(FILE *out, study_fit fit)
 {
     char text[64];
@@ -270,9 +173,9 @@ static void report_fits(FILE *out, const study *s)
     for (int o = 0; o < s->settings.optimizers.count; o++)
         for (int law = 0; law < s->settings.laws.count; law++) {
             fprintf(out, "%-9s %-8s", optimizer_name(s, o), law_name(s, law));
-            print_fit(out, fit_of(s, law, o, HIGH));
-            print_fit(out, fit_of(s, law, o, LOW));
-            print_fit(out, fit_of(s, law, o, STEPS));
+            print_fit(out, fit_of(s, law, o, STUDY_HIGH));
+            print_fit(out, fit_of(s, law, o, STUDY_LOW));
+            print_fit(out, fit_of(s, law, o, STUDY_FEWEST));
             fputc('\n', out);
         }
 }
@@ -285,47 +188,35 @@ static void report(FILE *out, const study *s)
         return;
     fprintf(out, "%-9s %-8s %5s %5s  %-30s  %-30s  %s\n", "optimiser", "law", "d", "seeds", "lowest rate (5 to 95 %)",
             "highest rate (5 to 95 %)", "fewest steps to 95 %");
-    for (int o = 0; o < of->optimizers.count; o++)
+    for (int o = 0; o < of->optimizers.count; o++) {
+        const bench_reals grid = grid_of(s, o);
         for (int law = 0; law < of->laws.count; law++)
             for (int d = 0; d < of->d.count; d++) {
-                const row r = row_of(s, (place){law, o, d}, column);
+                const study_rates r = study_rates_of(s, (study_place){law, o, d}, &grid, column);
                 fprintf(out, "%-9s %-8s %5lld %5d", optimizer_name(s, o), law_name(s, law), (long long)of->d.values[d],
                         r.seeds);
-                print_range(out, r.low, r.low_is_bound ? "<= " : "");
-                print_range(out, r.high, r.high_is_bound ? ">= " : "");
-                print_range(out, r.steps, "");
+                study_print_rate(out, r.low, r.low_is_bound ? "<= " : "");
+                study_print_rate(out, r.high, r.high_is_bound ? ">= " : "");
+                study_print_rate(out, r.fewest, "");
                 fputc('\n', out);
             }
+    }
     report_fits(out, s);
     free(column);
 }
 
 /* ---- For programs -------------------------------------------------------------------------------------------------------- */
 
-static json_t *numbers_json(int n, const double *numbers)
+static json_t *row_json(const study *s, study_place at, double *column)
 {
-    json_t *list = json_array();
-    for (int i = 0; i < n; i++)
-        json_array_append_new(list, bench_json_number(numbers[i]));
-    return list;
-}
-
-static json_t *row_json(const study *s, place at, double *column)
-{
-    const row r = row_of(s, at, column);
-    const int rates = s->settings.rates.count;
-    json_t *result = json_pack("{s:s, s:I, s:s, s:i, s:i, s:b, s:b}", "law", law_name(s, at.law), "d",
-                               (json_int_t)s->settings.d.values[at.d], "optimizer", optimizer_name(s, at.optimizer),
-                               "seeds", r.seeds, "seeds_working", r.high.count, "rate_low_is_bound", r.low_is_bound,
-                               "rate_high_is_bound", r.high_is_bound);
-    if (!result || !study_put_range(result, "rate_low", r.low) || !study_put_range(result, "rate_high", r.high) ||
-        !study_put_range(result, "steps_to_95", r.steps) || !study_put_range(result, "rate_fastest", r.fastest)) {
-        json_decref(result);
+    const bench_reals grid = grid_of(s, at.optimizer);
+    const study_rates r = study_rates_of(s, at, &grid, column);
+    json_t *row = study_rates_json(s, at, &r);
+    if (!row || !study_put_range(row, "steps_to_95", r.fewest) || !study_put_range(row, "rate_fastest", r.fastest)) {
+        json_decref(row);
         return NULL;
     }
-    json_object_set_new(result, "grid", numbers_json(rates, r.grid));
-    json_object_set_new(result, "accuracy", numbers_json(rates, r.accuracy));
-    return result;
+    return row;
 }
 
 static bool put_fit(json_t *object, const char *name, study_fit fit)
@@ -336,9 +227,9 @@ static bool put_fit(json_t *object, const char *name, study_fit fit)
 static json_t *fit_json(const study *s, int law, int optimizer)
 {
     json_t *result = json_pack("{s:s, s:s}", "law", law_name(s, law), "optimizer", optimizer_name(s, optimizer));
-    if (!result || !put_fit(result, "exponent", fit_of(s, law, optimizer, HIGH)) ||
-        !put_fit(result, "low_exponent", fit_of(s, law, optimizer, LOW)) ||
-        !put_fit(result, "steps_exponent", fit_of(s, law, optimizer, STEPS))) {
+    if (!result || !put_fit(result, "exponent", fit_of(s, law, optimizer, STUDY_HIGH)) ||
+        !put_fit(result, "low_exponent", fit_of(s, law, optimizer, STUDY_LOW)) ||
+        !put_fit(result, "steps_exponent", fit_of(s, law, optimizer, STUDY_FEWEST))) {
         json_decref(result);
         return NULL;
     }
@@ -353,7 +244,7 @@ static bool describe(const study *s, json_t *document)
     for (int o = 0; column && o < of->optimizers.count; o++)
         for (int law = 0; law < of->laws.count; law++) {
             for (int d = 0; d < of->d.count; d++)
-                json_array_append_new(rows, row_json(s, (place){law, o, d}, column));
+                json_array_append_new(rows, row_json(s, (study_place){law, o, d}, column));
             json_array_append_new(fits, fit_json(s, law, o));
         }
     const bool good = json_object_set_new(document, "rows", rows) == 0 && column;
@@ -367,10 +258,11 @@ static bool describe(const study *s, json_t *document)
 static void put_panel(FILE *script, const study *s, int optimizer, double *column)
 {
     const study_settings *of = &s->settings;
+    const bench_reals grid = grid_of(s, optimizer);
     for (int law = 0; law < of->laws.count; law++) {
         fprintf(script, "$band%d << END\n", law);
         for (int d = 0; d < of->d.count; d++) {
-            const row r = row_of(s, (place){law, optimizer, d}, column);
+            const study_rates r = study_rates_of(s, (study_place){law, optimizer, d}, &grid, column);
             /* Laws side by side, so that bars of one width can be told apart. */
             const double beside = pow(1.08, law - (of->laws.count - 1) / 2.0);
             if (r.high.count)
@@ -378,8 +270,8 @@ static void put_panel(FILE *script, const study *s, int optimizer, double *colum
         }
         fprintf(script, "0 NaN NaN\nEND\n");
     }
-    fprintf(script, "set title '%s'\nset yrange [%g:%g]\nplot", optimizer_name(s, optimizer),
-            grid_end(s, optimizer, LOW) / 2, grid_end(s, optimizer, HIGH) * 2);
+    fprintf(script, "set title '%s'\nset yrange [%g:%g]\nplot", optimizer_name(s, optimizer), grid.values[0] / 2,
+            grid.values[grid.count - 1] * 2);
     for (int law = 0; law < of->laws.count; law++) {
         const char *color = study_colors[of->laws.values[law]];
         fprintf(

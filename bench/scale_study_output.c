@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 const char *const study_colors[STUDY_LAWS] = {
     [STUDY_NONE] = "#c8321e",    [STUDY_SQRT] = "#1f5fbf",   [STUDY_LINEAR] = "#1aa184", [STUDY_CONTROL] = "#e08a00",
@@ -107,7 +108,9 @@ json_t *study_document(const study *s)
 
 bool study_write(const char *path, json_t *document)
 {
-    if (bench_is_stdout(path))
+    struct stat there;
+    /* A device or a pipe is written to; to rename a file to its name would put the file in its place. */
+    if (bench_is_stdout(path) || (stat(path, &there) == 0 && !S_ISREG(there.st_mode)))
         return bench_write_json("scale_study", path, document);
     char beside[4096];
     if (snprintf(beside, sizeof beside, "%s.part", path) >= (int)sizeof beside) {

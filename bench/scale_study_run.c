@@ -162,9 +162,12 @@ void study_take_up(study *s, const json_t *document)
         bench_usage_error("scale_study", "--resume: %s is of a run that has come to its end", s->resume_path);
     if (!study_allocate(s))
         bench_usage_error("scale_study", "no memory for results");
+    if (!json_is_array(finished))
+        bench_usage_error("scale_study", "--resume: finished in %s is no list", s->resume_path);
     json_array_foreach(finished, i, entry)
     {
-        const json_int_t job = json_integer_value(json_object_get(entry, "job"));
+        const json_t *number = json_object_get(entry, "job");
+        const json_int_t job = json_is_integer(number) ? json_integer_value(number) : -1;
         const char *text = json_string_value(json_object_get(entry, "values"));
         if (!text || job < 0 || job >= s->results.jobs ||
             !read_values(text, s->results.width, s->results.values + job * s->results.width))

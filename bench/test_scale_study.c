@@ -365,6 +365,66 @@ static void bad_input_is_named_before_anything_runs(void **state)
     assert_false(exists("nothing.json"));
 }
 
+static void write_text(const char *name, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* A file to go on from is somebody's: cut short, of another program, or edited. */
+static void a_foreign_file_is_not_gone_on_from(void **state)
+{
+    (void)state;
+    static const char line[] =
+        "scale_study learn --seed 1 --seeds 2 --d 8 --laws sqrt --dtype f32 --rates 1 --refine 2";
+    static const char *const cases[][2] = {
+        {"", "cannot read"},
+        {"{\"seed_line\": \"scale_st", "cannot read"},
+        {"[1, 2]", "has no seed line"},
+        {"{\"seed_line\": 3}", "has no seed line"},
+        {"{\"seed_line\": \"scale_study\"}", "not of the command learn"},
+        {"{\"seed_line\": \"scale_study optim --seeds 1\"}", "not of the command learn"},
+        {"{\"seed_line\": \"scale_study learn --seeds 0\"}", "--seeds: '0' is not a whole number"},
+        {"{\"seed_line\": \"scale_study learn --seeds 2\"}", "is of another run"},
+        {"{\"seed_line\": \"%s\"}", "has come to its end"},
+        {"{\"seed_line\": \"%s\", \"finished\": 5}", "is no list"},
+        {"{\"seed_line\": \"%s\", \"finished\": [3]}", "entry 0 of finished"},
+        {"{\"seed_line\": \"%s\", \"finished\": [{\"values\": \"1 1 1\"}]}", "entry 0 of finished"},
+        {"{\"seed_line\": \"%s\", \"finished\": [{\"job\": 2, \"values\": \"1 1 1\"}]}", "entry 0 of finished"},
+        {"{\"seed_line\": \"%s\", \"finished\": [{\"job\": 0, \"values\": \"1 1\"}]}", "entry 0 of finished"},
+        {"{\"seed_line\": \"%s\", \"finished\": [{\"job\": 0, \"values\": \"1 1 1 1\"}]}", "entry 0 of finished"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[1024];
+        const char *gap = strstr(cases[i][0], "%s");
+        snprintf(text, sizeof text, "%.*s%s%s", gap ? (int)(gap - cases[i][0]) : 0, cases[i][0], gap ? line : "",
+                 gap ? gap + 2 : cases[i][0]);
+        write_text("foreign.json", text);
+        const outcome *o = study("learn --resume %s/foreign.json 2>&1");
+        expect_status(o, 2);
+        expect_text(o, cases[i][1]);
+    }
+}
+
+/* A file of the name is never put in the place of a device: root would lose /dev/full. */
+static void a_device_is_written_to_and_stays(void **state)
+{
+    (void)state;
+    char path[256];
+    struct stat there;
+    snprintf(path, sizeof path, "%s/device.json", folder);
+    if (symlink("/dev/full", path) != 0 || stat(path, &there) != 0 || !S_ISCHR(there.st_mode))
+        skip();
+    const outcome *o = study("saturation --d 8 --seeds 1 --laws sqrt --json %s/device.json 2>&1");
+    expect_status(o, 1);
+    expect_text(o, "No space left on device");
+    assert_true(lstat(path, &there) == 0 && S_ISLNK(there.st_mode));
+}
+
 static void help_says_what_there_is(void **state)
 {
     (void)state;
@@ -388,6 +448,8 @@ int main(int argc, char **argv)
     program = argv[1];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_input_is_named_before_anything_runs),
+        cmocka_unit_test(a_foreign_file_is_not_gone_on_from),
+        cmocka_unit_test(a_device_is_written_to_and_stays),
         cmocka_unit_test(help_says_what_there_is),
         cmocka_unit_test(saturation_without_scaling_and_none_with_it),
         cmocka_unit_test(rates_that_work_keep_their_place_with_the_root_alone),
