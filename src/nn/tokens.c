@@ -127,6 +127,8 @@ lab_status lab_tokens_read(const lab_tokens *tokens, int64_t first, int64_t coun
     return LAB_OK;
 }
 
+__extension__ typedef unsigned __int128 uint128; /* of gcc and clang on 64-bit machines */
+
 /* A whole number below n: the upper half of n times a fraction of 64 bits, which Philox has at (seed, number). */
 static int64_t draw_below(int64_t n, uint64_t seed, int64_t number)
 {
@@ -136,7 +138,7 @@ static int64_t draw_below(int64_t n, uint64_t seed, int64_t number)
     uint32_t word[4];
     lab__philox(counter, key, word);
     const uint64_t fraction = (uint64_t)word[1] << 32 | word[0];
-    return (int64_t)((unsigned __int128)fraction * (uint64_t)n >> 64);
+    return (int64_t)((uint128)fraction * (uint64_t)n >> 64);
 }
 
 lab_status lab_tokens_draw(const lab_tokens *tokens, const lab_window_opts *opts, int64_t number, int64_t rows,
