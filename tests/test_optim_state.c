@@ -385,6 +385,36 @@ static void expect_no_step(lab_optimizer *optimizer, const char *name, lab_tenso
     assert_true(element_of(p, 0) == before);
 }
 
+/* A parameter of no elements is a parameter; two optimisers of one layer, and parameters of two dtypes in one of them,
+ * know nothing of each other. */
+static void odd_parameters_are_parameters(void **state)
+{
+    (void)state;
+    uint64_t draws = draw_start("odd");
+    for (int i = 0; i < optim_config_count; i++) {
+        lab_tensor *empty = parameter_drawn(&draws, LAB_F32, 2, (int64_t[]){0, 3});
+        lab_tensor *single = parameter_drawn(&draws, LAB_F32, 1, (int64_t[]){1});
+        lab_tensor *wide = parameter_drawn(&draws, LAB_F64, 1, (int64_t[]){1});
+        lab_optimizer *one = optimizer_of(optim_configs[i]), *two = optimizer_of(optim_configs[i]);
+        give_gradient(empty, (double[]){0});
+        give_gradient(single, (double[]){1});
+        give_gradient(wide, (double[]){1});
+        for (int step = 0; step < 3; step++) {
+            const double narrow_was = element_of(single, 0), wide_was = element_of(wide, 0);
+            step_once(one, "empty", empty);
+            step_once(one, "single", single);
+            step_once(two, "single", wide); /* the name is free in the other */
+            step_once(one, "wide", wide);
+            assert_true(element_of(single, 0) < narrow_was && element_of(wide, 0) < wide_was);
+        }
+        lab_optimizer_destroy(&one);
+        lab_optimizer_destroy(&two);
+        lab_tensor_destroy(&empty);
+        lab_tensor_destroy(&single);
+        lab_tensor_destroy(&wide);
+    }
+}
+
 static void steps_that_cannot_be_meant_are_refused(void **state)
 {
     (void)state;
@@ -480,6 +510,7 @@ int main(void)
         cmocka_unit_test(the_rate_may_change_between_steps),
         cmocka_unit_test(without_a_gradient_nothing_moves),
         cmocka_unit_test(configs_that_make_no_sense_are_refused),
+        cmocka_unit_test(odd_parameters_are_parameters),
         cmocka_unit_test(steps_that_cannot_be_meant_are_refused),
         cmocka_unit_test(settings_that_cannot_be_meant_are_refused),
     };
