@@ -481,6 +481,12 @@ static void what_a_file_cannot_hold_is_refused_by_the_writer(void **state)
     expect_failure(lab_safetensors_save(w, NULL), LAB_ERR_ARGUMENT, "NULL");
     expect_failure(lab_safetensors_save(w, "/tmp/no such folder/x"), LAB_ERR_IO, "/tmp/no such folder/x");
     expect_failure(lab_safetensors_save(w, folder), LAB_ERR_IO, folder);
+    struct stat pipe;
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    expect_failure(lab_safetensors_save(w, path), LAB_ERR_IO, "no regular file");
+    assert_true(stat(path, &pipe) == 0 && S_ISFIFO(pipe.st_mode));
+    assert_int_equal(unlink(path), 0);
     assert_int_equal(lab_safetensors_save(w, path), LAB_OK); /* the first one alone */
     lab_safetensors *file;
     assert_int_equal(lab_safetensors_open(&file, path), LAB_OK);

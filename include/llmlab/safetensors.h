@@ -174,7 +174,8 @@ LAB_API LAB_CHECKED lab_status lab_safetensors_set_metadata(lab_safetensors_writ
  *
  * @param writer  with all that is to be in it
  * @param path    what is replaced
- * @return LAB_OK; LAB_ERR_ARGUMENT (NULL), LAB_ERR_IO (the path, and what the system says), LAB_ERR_MEMORY
+ * @return LAB_OK; LAB_ERR_ARGUMENT (NULL), LAB_ERR_IO (the path, and what the system says;
+ *         what is there and no regular file is not replaced), LAB_ERR_MEMORY
  */
 LAB_API LAB_CHECKED lab_status lab_safetensors_save(const lab_safetensors_writer *writer, const char *path);
 

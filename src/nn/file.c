@@ -58,12 +58,16 @@ void lab__file_unmap(void *data, size_t bytes)
 
 /* ---- Writing --------------------------------------------------------------------------------------------------------- */
 
-/* Beside the file, since a rename stays on its device. The name is one that no other writer uses meanwhile. */
+/* Beside the file, since a rename stays on its device. The name is one that no other writer uses meanwhile. What is not
+ * a file (/dev/null, say) stays: a rename would put a file in its place. */
 lab_status lab__file_create(file_writer *w, const char *path)
 {
     static atomic_uint count;
     enum { MORE = 48 };
     *w = (file_writer){.path = path, .descriptor = -1, .temporary_bytes = strlen(path) + MORE};
+    struct stat there;
+    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
+        return lab__fail(LAB_ERR_IO, "%s: it is no regular file, and stays what it is", path);
     w->temporary = lab__allocate(w->temporary_bytes);
     if (!w->temporary)
         return lab__fail(LAB_ERR_MEMORY, "%s: no memory to write it", path);
