@@ -122,8 +122,10 @@ static lab_status norm_backward(lab_vjp_call *call)
     int64_t pieces = pieces_of(&r), step = lab__sums_step(r.numbers);
     lab__parallel_run(pieces, backward_piece, &r);
     lab__place_settle(&dx);
-    lab__place_piece_sums(&call->places[IN_GAIN], pieces, r.sums, step);
-    lab__place_piece_sums(&call->places[IN_SHIFT], pieces, r.sums + (r.numbers - r.length), step);
+    if (r.wants_gain)
+        lab__place_piece_sums(&call->places[IN_GAIN], pieces, r.sums, step);
+    if (r.wants_shift)
+        lab__place_piece_sums(&call->places[IN_SHIFT], pieces, r.sums + (r.numbers - r.length), step);
     return LAB_OK;
 }
 
