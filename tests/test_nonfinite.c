@@ -48,7 +48,7 @@ static void the_peak_is_a_number_of_operations(void **state)
 {
     (void)state;
     const double f32 = lab_fma_peak(false, 0.01), f64 = lab_fma_peak(true, 0.01);
-    assert_true(f32 > 1e8 && f64 > 1e8 && f32 < 1e15 && f64 < 1e15);
+    assert_true(f32 > 1e6 && f64 > 1e6 && f32 < 1e15 && f64 < 1e15);
     assert_true(lab_fma_peak(false, 0) == 0 && lab_fma_peak(false, -1) == 0 && lab_fma_peak(false, 1e9) == 0);
 }
 

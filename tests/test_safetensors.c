@@ -139,10 +139,11 @@ static void parameters_are_filled_by_name_whatever_their_strides(void **state)
     lab_tensor *narrow;
     assert_int_equal(lab_tensor_create(&narrow, LAB_F32, 1, (int64_t[]){7}), LAB_OK);
     expect_failure(lab_safetensors_check("f64", &narrow, file), LAB_ERR_FORMAT, "F64 in the file, which f32");
+    lab_tensor_destroy(&narrow);
     expect_failure(lab_safetensors_tensor(&narrow, file, "none"), LAB_ERR_ARGUMENT, "no tensor none");
     expect_same("untouched", fresh[0], t[0]);
+    assert_null(narrow);
     lab_tensor_destroy(&wide);
-    lab_tensor_destroy(&narrow);
     free_tensors(fresh);
     lab_safetensors_close(&file);
     lab_safetensors_writer_destroy(&w);

@@ -64,6 +64,7 @@ static void characters_are_numbered_by_their_code_points_and_come_back(void **st
     assert_int_equal(count, 0);
     expect_failure(lab_vocabulary_encode(v, "a\xff", 2, NULL, NULL), LAB_ERR_FORMAT, "byte 1");
     expect_failure(lab_vocabulary_encode(NULL, "a", 1, NULL, NULL), LAB_ERR_ARGUMENT, "NULL");
+    lab_vocabulary_destroy(&v);
     expect_failure(lab_vocabulary_create(&v, "", 0), LAB_ERR_RANGE, "empty");
     assert_null(v);
     lab_vocabulary_destroy(&again);
