@@ -9,19 +9,17 @@
  * of a `vocabulary` are taken from a fixed list of 32: each step has seen them, so their products with its gradient
  * agree.
  *
- * A job is one seed, width and kind of tokens, all laws and rates.
+ * Several heads after training are in scale_study_heads.c.
+ *
+ * A job is one seed, width and kind of tokens, all laws and rates. A seed's jobs for several heads come after these.
  */
-#include "scale_study_probe.h"
+#include "scale_study_correlated.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/kernels.h"
-
-enum { FRESH, VOCABULARY, KINDS };
-enum { WORDS = 32, TESTS = 8, HEADS = 4, SETS = 64 };
-static const char *const kind_words[KINDS] = {"fresh", "vocabulary"};
+enum { HEADS = 4, SETS = 64 };
 
 /* Queries and keys as drawn: k = c q + sqrt(1 - c^2) noise, for the query's own key; the others are independent. */
 static const double agreements[] = {0, 0.25, 1};
@@ -40,7 +38,19 @@ static int law_width(const study_settings *settings)
 
 static int width(const study_settings *settings)
 {
-    return settings->laws.count * law_width(settings);
+    const int own = settings->laws.count * law_width(settings), heads = heads_width(settings);
+    return own > heads ? own : heads;
+}
+
+/* A seed's jobs: these, then those of scale_study_heads.c. */
+static int64_t own_jobs(const study_settings *settings)
+{
+    return settings->d.count * KINDS;
+}
+
+static heads_place heads_of(const study_settings *settings)
+{
+    return (heads_place){own_jobs(settings), own_jobs(settings) + heads_jobs(settings)};
 }
 
 static int64_t jobs(const study_settings *settings)
@@ -50,23 +60,19 @@ static int64_t jobs(const study_settings *settings)
         if (rule->normalised || rule->softcap > 0)
             bench_usage_error("scale_study correlated", "--laws: %s is more than a power of d", rule->name);
     }
-    return settings->seeds.values[0] * settings->d.count * KINDS;
-}
-
-static int64_t d_of(const study_settings *settings, int64_t job)
-{
-    return settings->d.values[job / KINDS % settings->d.count];
+    return settings->seeds.values[0] * heads_of(settings).stride;
 }
 
 static double cost(const study_settings *settings, int64_t job)
 {
-    const double d = (double)d_of(settings, job);
+    const int64_t number = job % heads_of(settings).stride;
+    if (number >= own_jobs(settings))
+        return heads_cost(settings, (int)(number - own_jobs(settings)));
+    const double d = (double)settings->d.values[number / KINDS];
     return 4e4 + 500 * d + 6 * d * d;
 }
 
 /* ---- Queries and keys as drawn ---------------------------------------------------------------------------------- */
-
-enum { STREAM_QUERIES = 11, STREAM_KEYS, STREAM_TRAIN, STREAM_TEST, STREAM_WORDS, STREAM_PICKS };
 
 /* Scores of SETS sequences, each of as many queries as keys, where query i agrees with key i; on `heads` heads of width
  * d / heads. */
@@ -100,48 +106,6 @@ static void still_deviations(int64_t d, uint64_t seed, double *deviations)
 static double scale_still(study_law law, int still, int64_t d)
 {
     return pow((double)(still < AGREEMENTS ? d : d / HEADS), study_rules[law].scale_power);
-}
-
-/* ---- Tokens --------------------------------------------------------------------------------------------------------- */
-
-/* Fills `leaf` [steps, STUDY_BATCH, STUDY_TOKENS, d] with words, for each query STUDY_TOKENS different ones. */
-static void take_words(lab_tensor *leaf, int64_t d, uint64_t seed, uint64_t stream, float *words)
-{
-    const int64_t queries = lab_tensor_numel(leaf) / (STUDY_TOKENS * d);
-    float *to = lab_tensor_data(leaf);
-    lab__kernel_normal(KERNEL_F32, WORDS * d, words, seed, STREAM_WORDS, 0);
-    for (int64_t b = 0; b < queries; b++) {
-        double draws[STUDY_TOKENS];
-        int order[WORDS];
-        lab__kernel_uniform(KERNEL_F64, STUDY_TOKENS, draws, seed, STREAM_PICKS + stream, b * STUDY_TOKENS);
-        for (int i = 0; i < WORDS; i++)
-            order[i] = i;
-        for (int j = 0; j < STUDY_TOKENS; j++) {
-            const int other = j + (int)(draws[j] * (WORDS - j)), kept = order[j];
-            order[j] = order[other];
-            order[other] = kept;
-            memcpy(to + (b * STUDY_TOKENS + j) * d, words + order[j] * d, (size_t)d * sizeof *to);
-        }
-    }
-    lab_tensor_touch(leaf);
-}
-
-/* Tokens of one kind for so many steps, in place of those that `tokens` came with. */
-static bool draw_kind(study_tokens *tokens, int kind, int64_t steps, uint64_t stream)
-{
-    const int64_t d = tokens->d;
-    tokens->kept = steps;
-    lab_status status = lab_tensor_create(&tokens->leaf, LAB_F32, 4, (int64_t[]){steps, STUDY_BATCH, STUDY_TOKENS, d});
-    if (status == LAB_OK && kind == FRESH)
-        status = lab_init_normal(tokens->leaf, 1, tokens->seed, stream);
-    float *words = malloc((size_t)(WORDS * d) * sizeof *words);
-    if (status == LAB_OK && words && kind == VOCABULARY)
-        take_words(tokens->leaf, d, tokens->seed, stream, words);
-    const bool good = status == LAB_OK && words;
-    if (!good)
-        study_fail("no memory for the tokens of d = %lld", (long long)d);
-    free(words);
-    return good;
 }
 
 /* ---- Training, and what it left ---------------------------------------------------------------------------------------- */
@@ -215,19 +179,15 @@ static bool train_and_test(lab_graph *g, study_training *training, double rate, 
 
 static bool job(const study_settings *settings, int64_t number, double *values)
 {
-    const int64_t d = d_of(settings, number);
-    const int kind = (int)(number % KINDS);
-    const uint64_t seed = study_seed(settings, number / KINDS / settings->d.count, d);
+    const int64_t index = number / heads_of(settings).stride, own = number % heads_of(settings).stride;
+    if (own >= own_jobs(settings))
+        return heads_job(settings, index, (int)(own - own_jobs(settings)), values);
+    const int64_t d = settings->d.values[own / KINDS];
+    const uint64_t seed = study_seed(settings, index, d);
     double stills[STILLS];
     study_tokens tokens, tests;
     lab_graph *g = lab_graph_create(NULL);
-    /* For what it makes beside the tokens, which are of other kinds here. */
-    bool good = study_tokens_draw(&tokens, 1, LAB_F32, seed);
-    tokens.d = d;
-    tests = tokens;
-    tests.leaf = NULL;
-    lab_tensor_destroy(&tokens.leaf);
-    good = good && draw_kind(&tokens, kind, STUDY_STEPS, STREAM_TRAIN) && draw_kind(&tests, kind, TESTS, STREAM_TEST);
+    bool good = draw_kind((int)(own % KINDS), d, seed, &tokens, &tests);
     still_deviations(d, seed, stills);
     for (int i = 0; good && i < settings->laws.count; i++) {
         double *to = values + i * law_width(settings);
@@ -243,8 +203,7 @@ static bool job(const study_settings *settings, int64_t number, double *values)
         for (int r = 0; good && r < settings->rates.count; r++)
             good = train_and_test(g, &training, settings->rates.values[r], &tests, to + STILLS + r * EACH);
     }
-    lab_tensor_destroy(&tests.leaf);
-    study_tokens_free(&tokens);
+    free_kind(&tokens, &tests);
     lab_graph_destroy(&g);
     return good;
 }
@@ -263,7 +222,7 @@ static const char *law_name(const study *s, int law)
 static double value_of(const study *s, place at, int64_t seed, int which)
 {
     const study_settings *of = &s->settings;
-    const double *values = study_values(s, (seed * of->d.count + at.d) * KINDS + at.kind);
+    const double *values = study_values(s, seed * heads_of(of).stride + at.d * KINDS + at.kind);
     return values ? values[at.law * law_width(of) + which] : NAN;
 }
 
@@ -358,6 +317,7 @@ static void rules(FILE *out, const study *s)
         "rates: %d from %s to %s; the best is that of least loss (median over seeds), tuned at d = %lld, used at all\n",
         STUDY_TOKENS, HEADS, WORDS, TESTS * STUDY_BATCH, rates->count, study_number_text(rates->values[0], text[0]),
         study_number_text(rates->values[rates->count - 1], text[1]), (long long)s->settings.d.values[0]);
+    heads_rules(out, s);
 }
 
 static void print_row(FILE *out, const study *s, int law, const char *name, const double *medians, study_fit fit)
@@ -426,6 +386,7 @@ static void report(FILE *out, const study *s)
         return;
     report_deviations(out, s, column);
     report_transfer(out, s, column);
+    heads_report(out, s, heads_of(&s->settings), column);
     free(column);
 }
 
@@ -520,7 +481,7 @@ static bool describe(const study *s, json_t *document)
     json_t *rows = json_array(), *transfer = json_array(), *fits = json_array();
     for (int law = 0; column && law < s->settings.laws.count; law++)
         add_law(s, law, rows, transfer, fits, column);
-    bool good = column != NULL;
+    bool good = column && heads_describe(s, heads_of(&s->settings), document, column);
     free(column);
     good = json_object_set_new(document, "rows", rows) == 0 && good;
     good = json_object_set_new(document, "transfer", transfer) == 0 && good;
@@ -571,7 +532,9 @@ const study_command study_correlated = {
     .notes =
         "The deviation of scores against d, per law: queries and keys drawn independent, agreeing in part, equal; cut\n"
         "into heads; after training on fresh tokens, and on a small vocabulary. Then the transfer test: the learning\n"
-        "rate that is best at the first --d, used at the others, beside the best one there.",
+        "rate that is best at the first --d, used at the others, beside the best one there. Last, a width cut into "
+        "heads\n"
+        "that train side by side: the deviation of each one's scores before and after.",
     .takes = STUDY_TAKES_RATES,
     .usual = {.seeds = {1, {3}},
               .d = {3, {32, 128, 512}},

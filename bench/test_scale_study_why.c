@@ -125,6 +125,29 @@ static void moves_are_as_predicted_and_updates_not_starts_lower_the_highest_rate
 
 /* ---- correlated ------------------------------------------------------------------------------------------------------ */
 
+/* At the start it is the head's size that counts; training ends where softmax is sharp, whatever the law. */
+static void expect_heads_that_train(const json_t *document)
+{
+    static const char *const laws[] = {"none", "sqrt", "linear"};
+    const json_t *rows = json_object_get(document, "heads_trained"), *row;
+    size_t i;
+    assert_int_equal(json_array_size(rows), 2 * sizeof laws / sizeof *laws);
+    json_array_foreach(rows, i, row)
+    {
+        assert_int_equal(number(row, "d") * number(row, "heads"), number(row, "width"));
+        expect_between("heads' accuracy", number(row, "best_accuracy"), 0.95, 1);
+        expect_between("heads' trained deviation", number(row, "trained_std"), 2, 30);
+    }
+    for (i = 0; i < sizeof laws / sizeof *laws; i++)
+        expect_between("heads at the start",
+                       number(find(document, "heads_fits", laws[i], 0, "when", "start"), "exponent"),
+                       0.45 - 0.5 * (double)i, 0.55 - 0.5 * (double)i);
+    expect_between("smaller heads, trained, with sqrt",
+                   number(find(document, "heads_fits", "sqrt", 0, "when", "trained"), "exponent"), -0.9, -0.1);
+    expect_between("smaller heads, trained, without",
+                   number(find(document, "heads_fits", "none", 0, "when", "trained"), "exponent"), 0.1, 0.9);
+}
+
 static void deviations_grow_with_the_root_where_independent_and_faster_where_they_agree(void **state)
 {
     static const struct expected {
@@ -145,6 +168,7 @@ static void deviations_grow_with_the_root_where_independent_and_faster_where_the
         expect_between("a carried-over loss over the best",
                        number(transfer, "tuned_loss") / number(transfer, "best_loss"), 1, INFINITY);
     }
+    expect_heads_that_train(document);
     expect_between("sqrt at d = 128", number(find(document, "rows", "sqrt", 128, "case", "random"), "score_std"), 0.9,
                    1.05);
     json_decref(document);
@@ -193,7 +217,7 @@ static void results_do_not_depend_on_threads(void **state)
 {
     (void)state;
     expect_same_on_any_number_of_threads("mechanism --seeds 2 --d 8 --laws sqrt,none --refine 1.8");
-    expect_same_on_any_number_of_threads("correlated --seeds 1 --d 8 --laws sqrt --rates 0.1,1");
+    expect_same_on_any_number_of_threads("correlated --seeds 1 --d 128 --laws sqrt --rates 0.1,1");
     expect_same_on_any_number_of_threads(
         "optim --seeds 1 --d 8 --laws sqrt --optimizers momentum,adam --rates 0.1,1 --refine 4");
 }
