@@ -316,10 +316,9 @@ void heads_rules(FILE *out, const study *s)
 {
     fprintf(
         out,
-        "several heads: D = %lld cut into H heads of d = D / H, each with Wq, Wk [d, D] and the whole task; the loss\n"
-        "is the sum over heads, figures are means over them; tokens are fresh; the rate is that of least loss among "
-        "those that reach\n"
-        "%g %%, for each law and H\n",
+        "several heads: D = %lld cut into H heads of d = D / H, each with Wq, Wk [d, D] and the whole task, on fresh\n"
+        "tokens; the loss is the sum over heads, figures are means over them; the rate is that of least loss among\n"
+        "those that reach %g %%, for each law and H\n",
         (long long)whole_width(&s->settings), 100 * study_accuracy_wanted);
 }
 
