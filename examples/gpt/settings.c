@@ -183,6 +183,23 @@ bool settings_read_arguments(settings *s, int argc, char **argv)
     return true;
 }
 
+/* A copy that lives as long as the program, as what argv holds does. */
+static const char *keep(const char *word)
+{
+    static struct kept {
+        struct kept *next;
+        char word[];
+    } * all;
+    const size_t bytes = strlen(word) + 1;
+    struct kept *k = malloc(sizeof *k + bytes);
+    if (!k)
+        return NULL;
+    memcpy(k->word, word, bytes);
+    k->next = all;
+    all = k;
+    return k->word;
+}
+
 static bool set_json(settings *s, const char *key, const json_t *json, const char *of)
 {
     char number[64];
@@ -200,7 +217,7 @@ static bool set_json(settings *s, const char *key, const json_t *json, const cha
         return false;
     }
     if (found->kind == WORD)
-        value = strdup(value); /* lives as long as the program */
+        value = keep(value);
     return value && set(s, found, value, "");
 }
 
