@@ -78,8 +78,9 @@ static void say_tensor(words *w, const lab_tensor *t)
         say(w, " from %g to %g", r.least, r.largest);
     if (r.nans)
         say(w, ", %lld NaN", (long long)r.nans);
-    if (r.infinite + r.minus_infinite)
-        say(w, ", %lld infinite", (long long)(r.infinite + r.minus_infinite));
+    const int64_t infinite = r.infinite + r.minus_infinite;
+    if (infinite)
+        say(w, ", %lld infinite", (long long)infinite);
 }
 
 static void say_node(words *w, const node *n, const lab_tensor *result)

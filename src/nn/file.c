@@ -104,7 +104,7 @@ static lab_status sync_folder(file_writer *w)
     if (slash)
         slash[1] = 0;
     else
-        strcpy(folder, ".");
+        memcpy(folder, ".", 2);
     const int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     lab_status status = descriptor >= 0 ? LAB_OK : failed(folder, "cannot be opened");
     if (status == LAB_OK && fsync(descriptor) != 0 &&

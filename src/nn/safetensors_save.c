@@ -141,8 +141,9 @@ static json_t *describe(const item *i, size_t begin)
             json_decref(shape);
             return NULL;
         }
+    const size_t end = begin + i->bytes;
     return json_pack("{s:s, s:o, s:[I, I]}", "dtype", lab__stored_name(i->stored), "shape", shape, "data_offsets",
-                     (json_int_t)begin, (json_int_t)(begin + i->bytes));
+                     (json_int_t)begin, (json_int_t)end);
 }
 
 static json_t *make_header(const lab_safetensors_writer *w, const item *items)
