@@ -405,35 +405,19 @@ double twin_difference(const lab_tensor *got, const lab_tensor *want, int64_t *w
     return worst;
 }
 
-/* How many scores an element of the bias's gradient is the sum of. */
-static double terms_of_bias(const twin_case *t, const lab_tensor *bias)
-{
-    double scores = (double)(t->c.heads * t->c.tq * t->c.tk);
-    int64_t batches[LAB_MAX_RANK];
-    const int rank = t->cu_q ? 0 : case_batch_shape(&t->c, batches);
-    for (int i = 0; i < rank; i++)
-        scores *= (double)batches[i];
-    return bias && lab_tensor_numel(bias) > 0 ? scores / (double)lab_tensor_numel(bias) : 0;
-}
-
 double twin_measure(const twin_case *t, const twin_run *want, int i)
 {
     const double nothing = t->c.dtype == LAB_F64 ? 1e-13 : 1e-5, all = want->largest_gradient;
     const double own = twin_largest(want->results[i]), rows = (double)t->c.tq, keys = (double)t->c.tk;
     switch (i) {
-    case D_SCALE: /* its terms are ds times scores, which deviate by sqrt(d) */
-        return fmax(own, 0.01 * fmax(rows, 1) * sqrt(fmax((double)t->c.d, 1)) * all);
+    case D_SCALE:
     case D_SINK:
         return fmax(own, 0.01 * fmax(rows, 1) * all);
     case D_SLOPES:
         return fmax(own, 0.01 * fmax(rows + keys, 1) * all);
     case D_BIAS:
-        return own <= nothing * all ? all : fmax(own, 0.001 * sqrt(fmax(terms_of_bias(t, want->results[i]), 1)) * all);
-    case LSE: /* a largest score and a logarithm, which may cancel */
-        return fmax(own, 1);
-    case OUT:
-        return own;
-    default: /* where softmax is nearly one key, ds is a difference of numbers that are nearly equal */
-        return own <= nothing * all ? all : fmax(own, 1e-4 * all);
+        return own <= nothing * all ? all : fmax(own, 0.001 * all);
+    default:
+        return i >= 2 && own <= nothing * all ? all : own;
     }
 }

@@ -23,8 +23,8 @@ typedef enum operand_view {
 typedef enum result_view { RESULT_PLAIN, RESULT_TURNED, RESULT_SUMMED, RESULT_CUT, RESULT_VIEWS } result_view;
 
 enum { TWIN_LEAVES = 7, TWIN_RESULTS = 2 + TWIN_LEAVES, TWIN_MOST_HEADS = 16 };
-/* Results by their place; from D_SCALE on they may be a few numbers each. */
-enum { OUT, LSE, D_Q, D_K, D_V, D_SCALE, D_BIAS, D_SINK, D_SLOPES };
+/* Results that are a few numbers each, by their place among them. */
+enum { D_SCALE = 5, D_BIAS, D_SINK, D_SLOPES };
 
 extern const char *const twin_names[TWIN_RESULTS]; /* out, lse, then gradients */
 
@@ -73,8 +73,7 @@ double twin_difference(const lab_tensor *got, const lab_tensor *want, int64_t *w
 /* What a difference in result `i` is measured by: its largest entry in `want`; the largest of all gradients where that
  * gradient is nothing but rounding, as for a row with a single key. Gradients of scale, sink and slopes, and of a bias
  * that is stretched, are sums over many rows and keys, which cancel; a slope's has distances in it. They are measured
- * by no less than a small share of what they are sums of; other gradients by no less than a ten thousandth of the
- * largest of all, and lse by no less than 1. */
+ * by no less than a small share of what they are sums of. */
 double twin_measure(const twin_case *t, const twin_run *want, int i);
 
 #endif

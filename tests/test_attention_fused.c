@@ -158,9 +158,9 @@ static double unit_of(double x)
 }
 
 /* Each result of each case within 4 times the composed path's error against float64, or 8 units of the last place of
- * its largest entry. Sums cancel, and the composed path's error is now and then next to nothing by chance: twice
- * as much is allowed of out and lse in one case, 4 times of gradients, 16 times where the result is a few sums over all
- * pairs; over all cases together no more. */
+ * its largest entry. Gradients cancel, and the composed path's error is now and then next to nothing by chance: 4
+ * times as much is allowed in one case, 16 times where the result is a few sums over all pairs; over all cases together
+ * no more. */
 static void judge_single(const twin_case *t, int64_t number, error_sums *sums)
 {
     twin_case exact;
@@ -173,7 +173,7 @@ static void judge_single(const twin_case *t, int64_t number, error_sums *sums)
             continue;
         int64_t where, unused;
         const double others = twin_difference(composed.results[i], want.results[i], &unused);
-        const double slack = i == D_SCALE || i == D_SLOPES || i == D_BIAS ? 16 : i < 2 ? 2 : 4;
+        const double slack = i == D_SCALE || i == D_SLOPES || i == D_BIAS ? 16 : i < 2 ? 1 : 4;
         const double allowed = slack * fmax(8 * unit_of(measure), 4 * others);
         const double error = twin_difference(fused.results[i], want.results[i], &where);
         sums->fused[i] += fmin(error / unit_of(measure), 64);
