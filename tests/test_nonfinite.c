@@ -1,7 +1,7 @@
 /* test_nonfinite.c - the first op that made a NaN or an infinity is found, with what it was given. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
-
 #include "nn_check.h"
 
 static void expect_found(const lab_graph *g, const char *const *words)
@@ -47,8 +47,12 @@ static void the_first_op_is_named_with_its_operands(void **state)
 static void the_peak_is_a_number_of_operations(void **state)
 {
     (void)state;
-    const double f32 = lab_fma_peak(false, 0.01), f64 = lab_fma_peak(true, 0.01);
-    assert_true(f32 > 1e6 && f64 > 1e6 && f32 < 1e15 && f64 < 1e15);
+    double f32 = 0, f64 = 0;
+    for (int i = 0; i < 5; i++) { /* another program may have the processor for a while */
+        f32 = fmax(f32, lab_fma_peak(false, 0.01));
+        f64 = fmax(f64, lab_fma_peak(true, 0.01));
+    }
+    assert_true(f32 > 1e8 && f64 > 1e8 && f32 < 1e15 && f64 < 1e15);
     assert_true(lab_fma_peak(false, 0) == 0 && lab_fma_peak(false, -1) == 0 && lab_fma_peak(false, 1e9) == 0);
 }
 
