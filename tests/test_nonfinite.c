@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
 #include "nn_check.h"
 
 static void expect_found(const lab_graph *g, const char *const *words)

@@ -83,12 +83,7 @@ static double element(const lab_tensor *t, const char *place)
 /* The place of the i-th element, row-major. */
 static char *place_of(const lab_tensor *t, int64_t i)
 {
-    int64_t offset = 0;
-    for (int axis = t->rank - 1; axis >= 0; axis--) {
-        offset += i % t->shape[axis] * t->strides[axis];
-        i /= t->shape[axis];
-    }
-    return t->data + offset * (int64_t)lab_dtype_size(t->dtype);
+    return t->data + lab__element_place(t, i) * (int64_t)lab_dtype_size(t->dtype);
 }
 
 static lab_status values(check *c, double *to)

@@ -13,11 +13,7 @@ typedef struct range {
 
 static double element(const lab_tensor *t, int64_t index)
 {
-    int64_t place = 0;
-    for (int axis = t->rank - 1; axis >= 0; axis--) {
-        place += index % t->shape[axis] * t->strides[axis];
-        index /= t->shape[axis];
-    }
+    const int64_t place = lab__element_place(t, index);
     return t->dtype == LAB_F32 ? (double)((const float *)(const void *)t->data)[place]
                                : ((const double *)(const void *)t->data)[place];
 }

@@ -5,17 +5,6 @@
 
 enum { PIECE = 256 };
 
-/* Where element `index` lies, in elements. */
-static int64_t place_of(const lab_tensor *t, int64_t index)
-{
-    int64_t place = 0;
-    for (int axis = t->rank - 1; axis >= 0; axis--) {
-        place += index % t->shape[axis] * t->strides[axis];
-        index /= t->shape[axis];
-    }
-    return place;
-}
-
 static void fill_f32(lab_tensor *t, float factor, uint64_t seed, uint64_t stream)
 {
     float piece[PIECE];
@@ -24,7 +13,7 @@ static void fill_f32(lab_tensor *t, float factor, uint64_t seed, uint64_t stream
         int64_t n = t->numel - first < PIECE ? t->numel - first : PIECE;
         lab__kernel_normal(KERNEL_F32, n, piece, seed, stream, first);
         for (int64_t i = 0; i < n; i++)
-            ((float *)t->data)[contiguous ? first + i : place_of(t, first + i)] = piece[i] * factor;
+            ((float *)t->data)[contiguous ? first + i : lab__element_place(t, first + i)] = piece[i] * factor;
     }
 }
 
@@ -36,7 +25,7 @@ static void fill_f64(lab_tensor *t, double factor, uint64_t seed, uint64_t strea
         int64_t n = t->numel - first < PIECE ? t->numel - first : PIECE;
         lab__kernel_normal(KERNEL_F64, n, piece, seed, stream, first);
         for (int64_t i = 0; i < n; i++)
-            ((double *)t->data)[contiguous ? first + i : place_of(t, first + i)] = piece[i] * factor;
+            ((double *)t->data)[contiguous ? first + i : lab__element_place(t, first + i)] = piece[i] * factor;
     }
 }
 

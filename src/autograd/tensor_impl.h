@@ -65,6 +65,8 @@ bool lab__shape_bytes(lab_dtype dtype, int rank, const int64_t *shape, int64_t *
 
 bool lab__is_float(lab_dtype dtype);
 bool lab__is_contiguous(const lab_tensor *t);
+/* Where element `index`, counted row-major, lies: in elements from the first. */
+int64_t lab__element_place(const lab_tensor *t, int64_t index);
 bool lab__same_shape(const lab_tensor *a, const lab_tensor *b);
 /* Axis counted from the front, or -1 if there is none such. */
 int lab__axis(int rank, int axis);

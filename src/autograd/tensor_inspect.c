@@ -68,6 +68,16 @@ bool lab__is_contiguous(const lab_tensor *t)
     return true;
 }
 
+int64_t lab__element_place(const lab_tensor *t, int64_t index)
+{
+    int64_t place = 0;
+    for (int axis = t->rank - 1; axis >= 0; axis--) {
+        place += index % t->shape[axis] * t->strides[axis];
+        index /= t->shape[axis];
+    }
+    return place;
+}
+
 bool lab__same_shape(const lab_tensor *a, const lab_tensor *b)
 {
     return a->rank == b->rank && memcmp(a->shape, b->shape, (size_t)a->rank * sizeof a->shape[0]) == 0;

@@ -56,14 +56,7 @@ static const char *gradient_at(const fused_block *b, int64_t query, int64_t *col
 static double lse_gradient(const fused_block *b, int64_t query)
 {
     const lab_tensor *of_lse = b->grad_out[OUT_LSE];
-    int64_t place = 0, index = row_of(b, query);
-    if (!of_lse)
-        return 0;
-    for (int axis = of_lse->rank - 1; axis >= 0; axis--) {
-        place += index % of_lse->shape[axis] * of_lse->strides[axis];
-        index /= of_lse->shape[axis];
-    }
-    return lab__number_at(b->p->type, of_lse->data, place);
+    return of_lse ? lab__number_at(b->p->type, of_lse->data, lab__element_place(of_lse, row_of(b, query))) : 0;
 }
 
 double lab__fused_delta(const fused_block *b, int64_t query)

@@ -21,13 +21,7 @@ lab_tensor *lab__count_along(lab_graph *g, int64_t n, int axis_from_end)
 
 int64_t lab__i64_at(const lab_tensor *t, int64_t index)
 {
-    int64_t place = 0;
-    for (int axis = lab_tensor_rank(t) - 1; axis >= 0; axis--) {
-        int64_t size = lab_tensor_size(t, axis);
-        place += index % size * lab_tensor_stride(t, axis);
-        index /= size;
-    }
-    return ((const int64_t *)lab_tensor_data(t))[place];
+    return ((const int64_t *)lab_tensor_data(t))[lab__element_place(t, index)];
 }
 
 int64_t lab__row_place(const lab_tensor *t, int64_t row)
