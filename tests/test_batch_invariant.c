@@ -144,9 +144,10 @@ static void try_threads(const gemm_product *p, bool values, uint64_t *stream)
 static void large_products_have_the_same_bits_on_any_number_of_threads(void **state)
 {
     (void)state;
-    static const int64_t sizes[][3] = {{401, 70, 300}, {40, 560, 290}, {700, 1, 515}, {1, 1100, 513}, {33, 65, 1030}};
+    static const int64_t sizes[][3] = {{401, 70, 300}, {40, 560, 290}, {700, 1, 515},
+                                       {1, 1100, 513}, {33, 65, 1030}, {3, 1100, 70}};
     uint64_t stream = guarded_stream(__func__);
-    for (int size = 0; size < 5; size++)
+    for (int size = 0; size < 6; size++)
         for (int i = 0; i < 16; i++) {
             const int layouts = i / 4;
             gemm_product p = {.m = sizes[size][0], .n = sizes[size][1], .k = sizes[size][2], .tiled = true};

@@ -4,6 +4,8 @@
  * The tile product wants the rows of B dense, and B in cache. So B is taken block by block, through a buffer on the
  * stack where its rows are not dense or so far apart that they would push each other out of the cache. k is walked in
  * steps, ascending: the sums wait in C and go on where they stopped, which gives the bits of a sum that was never cut.
+ *
+ * A few rows, or columns, leave nothing to be kept in a cache: then the other operand is read once, where it lies.
  */
 #include <string.h>
 
@@ -15,7 +17,9 @@ enum {
     PACK_ROWS = 32,    /* of A: from here on a dense B is worth packing, if it is too large for the cache */
     CACHED_BYTES = 65536,
     BLOCK_STEPS = 256, /* of a block of B that is read where it is: some 256 KiB */
-    BLOCK_BYTES = 262144
+    BLOCK_BYTES = 262144,
+    FEW = 4,  /* vectors that matvec takes at once */
+    MANY = 16 /* rows that are worth their being read side by side */
 };
 
 /* C (+)= A B. Rows of A and B are `row` elements apart. */
@@ -65,6 +69,19 @@ static void multiply_columns(const panel *p, int64_t first, int64_t cols, int64_
     }
 }
 
+/* By matvec, if one side has few vectors and the other's lie dense along k. */
+static bool multiply_few(const panel *p)
+{
+    kernel_matvec_fn matvec = lab__kernels()->matvec[p->type];
+    if (p->n <= FEW && p->m >= MANY && p->a_col == 1)
+        matvec(p->m, p->n, p->k, p->a, p->a_row, p->b, p->b_row, p->b_col, p->c, p->c_row, 1, p->add);
+    else if (p->m <= FEW && p->n >= MANY && p->b_row == 1)
+        matvec(p->n, p->m, p->k, p->b, p->b_col, p->a, p->a_col, p->a_row, p->c, 1, p->c_row, p->add);
+    else
+        return false;
+    return true;
+}
+
 static bool must_pack(const panel *p)
 {
     if (p->n == 1)
@@ -90,6 +107,8 @@ void lab__gemm_tile(const gemm_plan *plan, int64_t m, int64_t n, const void *a, 
                      c,
                      plan->c.row,
                      add};
+    if (multiply_few(&p))
+        return;
     _Alignas(64) char buffer[PACK_BYTES];
     bool packed = must_pack(&p);
     int64_t steps = packed ? PACK_BYTES / PACK_COLUMNS / p.size : BLOCK_STEPS;

@@ -67,6 +67,8 @@ static void fill_from(kernel_table *t, kernel_type type, const kernel_part *part
         t->row[type] = part->row;
     if (part->tile)
         t->tile[type] = part->tile;
+    if (part->matvec)
+        t->matvec[type] = part->matvec;
     if (part->panel.width)
         t->panel[type] = part->panel;
     if (part->query.scores)

@@ -48,6 +48,8 @@ typedef int8_t FN(bytes) __attribute__((vector_size(LANES)));
 
 #include "panel_tmpl.c"
 
+#include "matvec_tmpl.c"
+
 #include "query_tmpl.c"
 
 #include "norm_tmpl.c"
@@ -111,6 +113,7 @@ const kernel_part PART(LEVEL, TYPE) = {
             .log_softmax_backward = FN(log_softmax_backward),
         },
     .tile = FN(tile),
+    .matvec = FN(matvec),
     .panel =
         {
             .width = PANEL,

@@ -11,6 +11,7 @@ typedef struct kernel_part {
     kernel_compare_fn compare[KERNEL_COMPARE_COUNT];
     kernel_row_fns row;
     kernel_tile_fn tile;
+    kernel_matvec_fn matvec;
     kernel_panel_fns panel;
     kernel_query_fns query;
     kernel_norm_fns norm;
