@@ -9,6 +9,8 @@ import sys
 
 
 def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__.strip())
     root = pathlib.Path(sys.argv[1])
     source = "\n".join(path.read_text(encoding="utf-8") for path in sorted((root / "tests").glob("test_*.c")))
     tests = set(re.findall(r"(?:cmocka_unit_test|PROOF)\((\w+)\)", source))

@@ -85,6 +85,8 @@ def does_not_compile(path, root, compiler, language):
 
 
 def main():
+    if len(sys.argv) < 3:
+        sys.exit(__doc__.strip())
     root = pathlib.Path(sys.argv[1]).resolve()
     compilers = [(sys.argv[2:], ["c", "-std=c11"])]
     cxx = next((name for name in ("c++", "g++", "clang++") if shutil.which(name)), None)

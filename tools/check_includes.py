@@ -68,6 +68,8 @@ def complaints(path, root):
 
 
 def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__.strip())
     root = pathlib.Path(sys.argv[1]).resolve()
     files = [path for folder in ("include", "src", "examples") for path in sorted((root / folder).rglob("*.[ch]"))]
     files = [path for path in files if layer_of(path, root) in ALLOWED]

@@ -119,6 +119,8 @@ def interface(source, shared, work):
 
 
 def main():
+    if len(sys.argv) < 3:
+        sys.exit(__doc__.strip())
     source, build = map(os.path.abspath, sys.argv[1:3])
     with tempfile.TemporaryDirectory() as work:
         shared = installed_programs(source, build, work)

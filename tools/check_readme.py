@@ -43,6 +43,8 @@ def run_commands(text, build):
 
 
 def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__.strip())
     root = pathlib.Path(sys.argv[1])
     text = (root / "README.md").read_text(encoding="utf-8")
     programs = blocks(text, "c")

@@ -18,6 +18,8 @@ def defined(*arguments):
 
 
 def main():
+    if len(sys.argv) < 4:
+        sys.exit(__doc__.strip())
     root, shared, static = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     exported = defined("--dynamic", shared)
     inside = defined("--extern-only", static)

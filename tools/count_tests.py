@@ -28,6 +28,8 @@ def count_program(run):
 
 
 def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__.strip())
     totals = [0, 0, 0]
     try:
         with open(sys.argv[1], encoding="utf-8") as log:
