@@ -3,15 +3,17 @@
  *
  *     gpt_inspect run --text tinyshakespeare.txt
  */
+#include <errno.h>
 #include <llmlab.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { EXIT_BAD_INPUT = 2, SHOWN = 6 };
 
 static const char usage[] =
-    "usage: gpt_inspect DIR [--text FILE]\n"
+    "usage: gpt_inspect DIR [--text FILE] [--export FOLDER]\n"
     "\n"
     "Shows the model in DIR/checkpoint.safetensors: its parameters by name and size; with --text, for each head, on "
     "the\n"
@@ -19,6 +21,9 @@ static const char usage[] =
     "share\n"
     "of rows that are saturated (largest weight over 0.99); and the largest singular values of Wq Wk^T of each head,\n"
     "which say in how many directions, and how strongly, it compares.\n"
+    "\n"
+    "--export writes the model into FOLDER as Hugging Face's transformers keeps them: config.json and "
+    "model.safetensors.\n"
     "\n"
     "Exit status: 0; 1 if something failed; 2 if what was given makes no sense.\n";
 
@@ -156,9 +161,19 @@ static bool show_heads(const lab_gpt *m)
     return fine;
 }
 
+/* Makes the folder if it is not there. */
+static bool export_model(lab_gpt *m, const char *folder)
+{
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        perror(folder);
+        return false;
+    }
+    return lab_gpt_export(m, folder) == LAB_OK || complain("--export");
+}
+
 /* ---- All of it ------------------------------------------------------------------------------------------------------- */
 
-static int inspect(const char *folder, const char *text)
+static int inspect(const char *folder, const char *text, const char *export)
 {
     char path[1024];
     lab_safetensors *file;
@@ -173,8 +188,13 @@ static int inspect(const char *folder, const char *text)
         complain(path);
     bool fine = status == LAB_OK;
     int exit_status = EXIT_BAD_INPUT;
+    if (fine && text && lab_vocabulary_size(parts.vocabulary) != m.config.vocabulary) {
+        fprintf(stderr, "gpt_inspect: --text: the model was trained on a token file: no text has its tokens\n");
+        fine = false;
+    }
     if (fine && text)
         fine = (tokens = last_windows(text, parts.vocabulary, m.config.context, &rows)) != NULL;
+    fine = fine && (!export || export_model(&m, export));
     if (fine) {
         printf("%s: %lld steps, %s\n\n", path, (long long)parts.progress.step, parts.note ? parts.note : "");
         fine = show_parameters(&m) && (!tokens || show_saturation(&m, tokens, rows)) && show_heads(&m);
@@ -189,7 +209,7 @@ static int inspect(const char *folder, const char *text)
 
 int main(int argc, char **argv)
 {
-    const char *folder = NULL, *text = NULL;
+    const char *folder = NULL, *text = NULL, *export = NULL;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0) {
             fputs(usage, stdout);
@@ -197,6 +217,8 @@ int main(int argc, char **argv)
         }
         if (strcmp(argv[i], "--text") == 0 && i + 1 < argc)
             text = argv[++i];
+        else if (strcmp(argv[i], "--export") == 0 && i + 1 < argc)
+            export = argv[++i];
         else if (argv[i][0] != '-' && !folder)
             folder = argv[i];
         else {
@@ -208,5 +230,5 @@ int main(int argc, char **argv)
         fputs(usage, stderr);
         return EXIT_BAD_INPUT;
     }
-    return inspect(folder, text);
+    return inspect(folder, text, export);
 }

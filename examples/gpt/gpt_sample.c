@@ -5,6 +5,7 @@
  * Everything is computed so that a token's logits have the same bits from a cache as in one pass over the text, with
  * any number of threads: the same seed gives the same text.
  */
+#include <errno.h>
 #include <llmlab.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@ static const char usage[] =
     "                  [--threads N] [--no-cache]\n"
     "\n"
     "Goes on with TEXT (default: a line's end) for N tokens (500), as the model in DIR/checkpoint.safetensors has it.\n"
+    "Of a model that was trained on a token file, TEXT and what follows it are the tokens' numbers.\n"
     "\n"
     "  --temperature X  what the logits are divided by; 0: always the likeliest token (default 1)\n"
     "  --top-k N        of the N likeliest tokens only (0: of all)\n"
@@ -135,10 +137,44 @@ static bool open_model(sampler *s)
     s->vocabulary = parts.vocabulary;
     if (status != LAB_OK)
         return complain(path);
-    if (lab_vocabulary_size(s->vocabulary) == s->model.config.vocabulary)
+    if (lab_vocabulary_size(s->vocabulary) != s->model.config.vocabulary) /* of a token file */
+        lab_vocabulary_destroy(&s->vocabulary);
+    return true;
+}
+
+/* The prompt's tokens: its characters, or the numbers that stand there. */
+static bool read_prompt(sampler *s)
+{
+    const long long kinds = s->model.config.vocabulary;
+    const char *at = s->o.prompt;
+    if (s->vocabulary)
+        return lab_vocabulary_encode(s->vocabulary, at, strlen(at), s->tokens, &s->count) == LAB_OK ||
+               complain("--prompt");
+    for (char *rest; *(at += strspn(at, " \n")); at = rest) {
+        errno = 0;
+        const long long token = strtoll(at, &rest, 10);
+        if (rest == at || errno || token < 0 || token >= kinds)
+            break;
+        s->tokens[s->count++] = token;
+    }
+    if (s->count > 0 && !*at)
         return true;
-    fprintf(stderr, "gpt_sample: %s: the model was trained on a token file: there are no characters for its tokens\n",
-            path);
+    fprintf(stderr,
+            "gpt_sample: --prompt \"%s\": the model was trained on a token file, which has no characters for its "
+            "tokens: give their numbers, 0 to %lld, as in --prompt \"%lld 0\"\n",
+            s->o.prompt, kinds - 1, kinds - 1);
+    return false;
+}
+
+/* A token, or the blank and the number that it is; false where that cannot be written. */
+static bool write_token(const sampler *s, int64_t token)
+{
+    char text[32];
+    const int length = s->vocabulary ? lab_vocabulary_decode(s->vocabulary, token, text)
+                                     : snprintf(text, sizeof text, " %lld", (long long)token);
+    if (fwrite(text, 1, (size_t)length, stdout) == (size_t)length && fflush(stdout) == 0)
+        return true;
+    perror("gpt_sample");
     return false;
 }
 
@@ -158,9 +194,8 @@ static bool begin(sampler *s)
         fprintf(stderr, "gpt_sample: out of memory\n");
         return false;
     }
-    if (lab_vocabulary_encode(s->vocabulary, s->o.prompt, prompt, s->tokens, &s->count) != LAB_OK)
-        return complain("--prompt");
-    return s->o.no_cache || lab_gpt_cache_create(&s->cache, &s->model, 1, 0) == LAB_OK || complain("the cache");
+    return read_prompt(s) &&
+           (s->o.no_cache || lab_gpt_cache_create(&s->cache, &s->model, 1, 0) == LAB_OK || complain("the cache"));
 }
 
 static void end(sampler *s)
@@ -254,7 +289,6 @@ static int64_t choose(sampler *s, const float *logits)
 
 static bool sample(sampler *s)
 {
-    char text[4];
     fputs(s->o.prompt, stdout);
     for (int64_t i = 0; i < s->o.tokens; i++) {
         const float *logits = next_logits(s);
@@ -262,11 +296,8 @@ static bool sample(sampler *s)
             return false;
         const int64_t token = choose(s, logits);
         s->tokens[s->count++] = token;
-        const int length = lab_vocabulary_decode(s->vocabulary, token, text);
-        if (fwrite(text, 1, (size_t)length, stdout) != (size_t)length || fflush(stdout) != 0) {
-            perror("gpt_sample");
+        if (!write_token(s, token))
             return false;
-        }
     }
     putchar('\n');
     return fflush(stdout) == 0;

@@ -291,12 +291,13 @@ static double flops_per_token(training *t)
 static bool train(training *t)
 {
     const int64_t last = t->s.steps, first = t->parts.progress.step;
+    const int64_t stop = t->s.stop_at > 0 && t->s.stop_at < last ? t->s.stop_at : last;
     bar b = {.terminal = isatty(STDERR_FILENO), .started = now(), .first_step = first, .steps = last};
     b.flops_per_token = flops_per_token(t);
     b.peak = lab_fma_peak(false, 0.05);
     bool fine = true, saved = true;
     int64_t saved_at = first; /* a signal may come when a step has been looked after already */
-    for (int64_t i = first; i < last && fine && !stopped_by; i++) {
+    for (int64_t i = first; i < stop && fine && !stopped_by; i++) {
         entry e = {.val_loss = NAN, .layers = t->model.config.layers, .heads = t->model.config.heads};
         fine = step(t, &e);
         if (fine && (is_due(e.step, t->s.eval_every, last) || stopped_by)) {

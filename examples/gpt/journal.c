@@ -1,6 +1,7 @@
 /* journal.c - log.jsonl, loss.svg, and the bar. */
 #include "journal.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -47,9 +48,14 @@ bool journal_append(const char *path, const entry *e)
                              number(e->train_loss), "val_loss", number(e->val_loss), "lr", number(e->rate), "grad_norm",
                              number(e->grad_norm), "tokens_per_s", number(e->tokens_per_s), "attention", layers_of(e));
     FILE *f = json ? fopen(path, "ab") : NULL;
+    const long end = f && fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
     bool fine = f && json_dumpf(json, f, JSON_COMPACT | JSON_REAL_PRECISION(9)) == 0 && fputc('\n', f) != EOF;
     fine = f && fclose(f) == 0 && fine;
     json_decref(json);
+    if (!fine && end >= 0) { /* half a line would spoil the next one */
+        const int why = errno, cut = truncate(path, end);
+        errno = cut == 0 ? why : errno;
+    }
     return fine;
 }
 

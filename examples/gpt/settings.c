@@ -52,6 +52,7 @@ static const setting all[] = {
     SETTING(batch, "batch", WHOLE, true, "N      windows at once"),
     SETTING(accumulate, "accumulate", WHOLE, true, "N      batches to a step"),
     SETTING(steps, "steps", WHOLE, true, "N      of the optimiser"),
+    SETTING(stop_at, "stop-at", WHOLE, false, "N      stop after this step of them, for --resume to go on; 0: not"),
     SETTING(warmup, "warmup", WHOLE, true, "N      steps in which the rate rises"),
     SETTING(rate, "rate", REAL, true, "X      the highest rate"),
     SETTING(final_rate, "final-rate", REAL, true, "X      the last one"),

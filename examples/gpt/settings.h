@@ -23,7 +23,7 @@ typedef struct settings {
     bool bytes;
     double validation;
     /* training */
-    int64_t batch, accumulate, steps, warmup;
+    int64_t batch, accumulate, steps, stop_at, warmup;
     double rate, final_rate, beta1, beta2, decay, clip, dropout;
     const char *schedule;
     int64_t seed;

@@ -114,16 +114,16 @@ static lab_tensor *by_channel(lab_graph *g, const rotation *r, lab_tensor *pairs
 }
 
 /* Positions as a column beside the rows of x: [T, 1], or [..., 1]. */
-static lab_tensor *positions_of(lab_graph *g, const lab_tensor *x, const lab_rope_opts *opts)
+static lab_tensor *positions_of(lab_graph *g, const lab_tensor *x, lab_tensor *given, int64_t offset)
 {
-    if (!opts->positions)
-        return lab_add(g, lab__count_along(g, lab_tensor_size(x, -2), 2), lab__whole(g, opts->offset));
-    int rank = lab_tensor_rank(opts->positions);
+    if (!given)
+        return lab_add(g, lab__count_along(g, lab_tensor_size(x, -2), 2), lab__whole(g, offset));
+    int rank = lab_tensor_rank(given);
     int64_t column[LAB_MAX_RANK];
     for (int i = 0; i < rank; i++)
-        column[i] = lab_tensor_size(opts->positions, i);
+        column[i] = lab_tensor_size(given, i);
     column[rank] = 1;
-    return lab_reshape(g, opts->positions, rank + 1, column);
+    return lab_reshape(g, given, rank + 1, column);
 }
 
 static lab_status check_positions(const lab_tensor *x, const lab_rope_opts *opts)
@@ -176,17 +176,16 @@ lab_status lab__rope_check(const lab_tensor *x, const lab_rope_opts *opts, rope_
 
 lab_tensor *lab_rope_composed(lab_graph *g, lab_tensor *x, const lab_rope_opts *opts)
 {
-    static const lab_rope_opts defaults = {0};
     if (!lab__healthy(g))
         return NULL;
     rope_turn t;
     lab_status status = lab__rope_check(x, opts, &t);
     if (status != LAB_OK)
         return lab__refuse_as_said(g, "rope", status);
-    opts = opts ? opts : &defaults;
     rotation r = {.layout = t.layout, .dtype = x->dtype, .d = lab_tensor_size(x, -1), .width = t.width};
 
-    lab_tensor *angles = angles_of(g, positions_of(g, x, opts), r.width / 2, (double)r.width, t.base);
+    lab_tensor *positions = positions_of(g, x, opts ? opts->positions : NULL, t.offset);
+    lab_tensor *angles = angles_of(g, positions, r.width / 2, (double)r.width, t.base);
     lab_tensor *cosines = by_channel(g, &r, lab_cos(g, angles), 1), *sines = by_channel(g, &r, lab_sin(g, angles), 0);
     lab_tensor *turn;
     lab_custom_op(g, &right_angle, &r, sizeof r, 0, NULL, 1, &turn);
