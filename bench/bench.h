@@ -120,9 +120,9 @@ typedef struct bench_reals {
     double values[BENCH_MAX_LIST];
 } bench_reals;
 
-/* An option takes numbers (into `list`, comma-separated if many), words (their indices into `list`), or a file name
- * (into `file`), or real numbers (into `reals`), or none: then it sets `flag`. One with none of these is for the
- * program itself to look for: it is here for --help. */
+/* An option takes numbers (into `list`, comma-separated if many), words (their indices into `list`), a text (into
+ * `string`), the name of a file to write (into `file`), real numbers (into `reals`), or none: then it sets `flag`. One
+ * with none of these is for the program itself to look for: it is here for --help. */
 typedef struct bench_option {
     const char *name;     /* "--d" */
     const char *argument; /* what --help calls its value */
@@ -131,6 +131,7 @@ typedef struct bench_option {
     bool many;
     int64_t least, most;      /* of numbers */
     const char *const *words; /* NULL-terminated; NULL: numbers */
+    const char **string;      /* any text: it points into the arguments */
     const char **file;
     const char *const *endings; /* a file's name must end so; NULL: any name, and "-" for stdout */
     bench_reals *reals;

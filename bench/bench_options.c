@@ -167,13 +167,15 @@ void bench_options_parse(const bench_program *program, int argc, char **argv)
             *option->flag = true;
             continue;
         }
-        if (!option->list && !option->file && !option->reals)
+        if (!option->list && !option->string && !option->file && !option->reals)
             bench_usage_error(program->name, "%s: it takes no value", option->name);
         if (!value && i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0)
             value = argv[++i];
         if (!value || !*value)
             bench_usage_error(program->name, "%s: its value is missing (%s)", option->name, option->argument);
-        if (option->file)
+        if (option->string)
+            *option->string = value;
+        else if (option->file)
             parse_file(program->name, option, value);
         else
             parse_list(program->name, option, value);

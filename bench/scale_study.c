@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const study_command *const commands[] = {&study_saturation, &study_learn, &study_optim, &study_mechanism,
-                                                &study_correlated};
+static const study_command *const commands[] = {&study_saturation, &study_learn,      &study_optim,
+                                                &study_mechanism,  &study_correlated, &study_gpt};
 enum { COMMANDS = sizeof commands / sizeof *commands, MAX_WORDS = 64 };
 
 static const char *const plot_endings[] = {".svg", ".png", NULL};
@@ -28,6 +28,9 @@ static const study_settings basics = {
     .dtype = {1, {LAB_F32}},
     .rates = {11, {0.001, 0.00316228, 0.01, 0.0316228, 0.1, 0.316228, 1, 3.16228, 10, 31.6228, 100}},
     .refine = {1, {1.25}},
+    .steps = {1, {500}},
+    .layers = {1, {4}},
+    .batch = {1, {6}},
 };
 
 static const char status_words[] = "Exit status: 0 done, 1 a file could not be written or memory was short, 2 a bad "
@@ -59,6 +62,9 @@ static void fill(study_settings *settings, const study_settings *otherwise)
     fill_list(&settings->dtype, &otherwise->dtype);
     fill_reals(&settings->rates, &otherwise->rates);
     fill_reals(&settings->refine, &otherwise->refine);
+    fill_list(&settings->steps, &otherwise->steps);
+    fill_list(&settings->layers, &otherwise->layers);
+    fill_list(&settings->batch, &otherwise->batch);
 }
 
 static int ascending(const void *a, const void *b)
@@ -79,6 +85,17 @@ static void resolve(const study_command *command, study_settings *settings)
 }
 
 /* ---- The command line ---------------------------------------------------------------------------------------------- */
+
+static int make_model_options(bench_option *options, study_settings *to)
+{
+    int n = 0;
+    options[n++] = (bench_option){"--text", "FILE", "what the model is trained on, UTF-8; needed", .string = &to->text};
+    options[n++] =
+        (bench_option){"--steps", "N", "of the optimiser (default 500)", &to->steps, .least = 20, .most = 100000};
+    options[n++] = (bench_option){"--layers", "N", "blocks (default 4)", &to->layers, .least = 1, .most = 16};
+    options[n++] = (bench_option){"--batch", "N", "windows of a step (default 6)", &to->batch, .least = 1, .most = 256};
+    return n;
+}
 
 /* The options of a subcommand, with where their values go. */
 static int make_options(bench_option *options, study *s)
@@ -112,6 +129,8 @@ static int make_options(bench_option *options, study *s)
     if (command->takes & STUDY_TAKES_REFINE)
         options[n++] = (bench_option){"--refine", "FACTOR", "how finely bisection finds both ends of the working rates",
                                       .reals = &to->refine, .above = 1};
+    if (command->takes & STUDY_TAKES_MODEL)
+        n += make_model_options(options + n, to);
     options[n++] = (bench_option){"--quick", "", "a small run: seconds", .flag = &to->quick};
     options[n++] =
         (bench_option){"--json", "FILE", "results for programs; - is stdout, and the table goes to stderr then",
@@ -127,7 +146,7 @@ static int make_options(bench_option *options, study *s)
 
 static void parse(study *s, int argc, char **argv)
 {
-    bench_option options[20];
+    bench_option options[24];
     char name[64], notes[4096];
     snprintf(name, sizeof name, "scale_study %s", s->command->name);
     snprintf(notes, sizeof notes, "%s\n%s", s->command->notes, status_words);
@@ -221,6 +240,13 @@ static void write_seed_line(study *s)
         add_reals(line, size, " --rates", &of->rates);
     if (takes & STUDY_TAKES_REFINE)
         add_reals(line, size, " --refine", &of->refine);
+    if (takes & STUDY_TAKES_MODEL) {
+        add_list(line, size, " --steps", &of->steps, NULL);
+        add_list(line, size, " --layers", &of->layers, NULL);
+        add_list(line, size, " --batch", &of->batch, NULL);
+        add_text(line, size, " --text ");
+        add_text(line, size, of->text ? of->text : "");
+    }
 }
 
 /* ---- Going on ------------------------------------------------------------------------------------------------------ */
@@ -229,12 +255,12 @@ static void write_seed_line(study *s)
 static void parse_resumed(study *s, const json_t *document, int argc, char **argv)
 {
     const char *made_by = json_string_value(json_object_get(document, "seed_line"));
-    char line[sizeof s->seed_line], *words[MAX_WORDS], *rest = NULL;
+    char *words[MAX_WORDS], *rest = NULL;
     int n = 0;
-    if (!made_by || strlen(made_by) >= sizeof line)
+    if (!made_by || strlen(made_by) >= sizeof s->resumed_line)
         bench_usage_error("scale_study", "--resume: %s has no seed line", s->resume_path);
-    strcpy(line, made_by);
-    for (char *word = strtok_r(line, " ", &rest); word && n < MAX_WORDS; word = strtok_r(NULL, " ", &rest))
+    strcpy(s->resumed_line, made_by);
+    for (char *word = strtok_r(s->resumed_line, " ", &rest); word && n < MAX_WORDS; word = strtok_r(NULL, " ", &rest))
         words[n++] = word;
     if (n < 2 || strcmp(words[1], s->command->name) != 0)
         bench_usage_error("scale_study", "--resume: %s is of '%s', not of the command %s", s->resume_path, made_by,
@@ -256,6 +282,8 @@ static void resume(study *s, int argc, char **argv)
     if (!document)
         bench_usage_error("scale_study", "--resume: cannot read %s: %s", s->resume_path, error.text);
     parse_resumed(s, document, argc, argv);
+    if (s->command->prepare)
+        s->command->prepare(s, document);
     study_take_up(s, document);
     json_decref(document);
     if (!s->json_path)
@@ -316,7 +344,9 @@ int main(int argc, char **argv)
     }
     if (s.resume_path)
         resume(&s, argc - 1, argv + 1);
-    else if (!study_allocate(&s)) {
+    else if (s.command->prepare)
+        s.command->prepare(&s, NULL);
+    if (!s.resume_path && !study_allocate(&s)) {
         fprintf(stderr, "scale_study: no memory for results\n");
         return 1;
     }
@@ -328,5 +358,7 @@ int main(int argc, char **argv)
     good = report(people, &s) && good;
     free(s.results.values);
     free(s.results.finished);
+    if (s.command->finish)
+        s.command->finish();
     return !good ? 1 : study_interrupted() ? 130 : 0;
 }

@@ -52,6 +52,8 @@ typedef struct study_settings {
     bench_list d, laws, optimizers;     /* laws are study_law, optimizers indices into study_optimizer_words */
     bench_list dtype;                   /* one lab_dtype: LAB_F32 or LAB_F64 */
     bench_reals rates, refine;          /* rates ascend; refine is one value */
+    bench_list steps, layers, batch;    /* of a model: one value each */
+    const char *text;                   /* the file it is trained on */
     bool quick;
 } study_settings;
 
@@ -61,7 +63,8 @@ enum {
     STUDY_TAKES_RATES = 2,
     STUDY_TAKES_REFINE = 4,
     STUDY_TAKES_OPTIMIZERS = 8,
-    STUDY_TAKES_DTYPE = 16
+    STUDY_TAKES_DTYPE = 16,
+    STUDY_TAKES_MODEL = 32 /* --text --steps --layers --batch */
 };
 
 /* The finished part of a run. */
@@ -79,7 +82,7 @@ typedef struct study {
     study_settings settings;
     bench_machine machine;
     study_results results;
-    char seed_line[2048];
+    char seed_line[2048], resumed_line[2048]; /* of the second, in pieces, names are part of the settings */
     const char *json_path, *plot_path, *resume_path;
 } study;
 
@@ -90,6 +93,11 @@ struct study_command {
     unsigned takes;              /* STUDY_TAKES_... */
     study_settings usual, quick; /* defaults, without and with --quick; a list with count 0: as in study_basics */
     int64_t most_d;              /* for --d; 0: 65536 */
+
+    /* Makes ready what jobs share: text that they read. `resumed` is the document that the run goes on from, or NULL.
+     * Ends the program with 2 where that cannot be. And gives it back. NULL: nothing is shared. */
+    void (*prepare)(const study *s, const json_t *resumed);
+    void (*finish)(void);
 
     /* Definitions that are fixed before anything runs, printed first; NULL: none. */
     void (*rules)(FILE *out, const study *s);
@@ -112,7 +120,7 @@ struct study_command {
     int plot_width, plot_height;
 };
 
-extern const study_command study_saturation, study_learn, study_optim, study_mechanism, study_correlated;
+extern const study_command study_saturation, study_learn, study_optim, study_mechanism, study_correlated, study_gpt;
 
 extern const char *const study_optimizer_words[], *const study_dtype_words[]; /* NULL-terminated */
 

@@ -58,6 +58,11 @@ static json_t *settings_json(const study *s)
         json_object_set_new(result, "rates", reals_json(&of->rates));
     if (result && takes & STUDY_TAKES_REFINE)
         json_object_set_new(result, "refine", json_real(of->refine.values[0]));
+    if (result && takes & STUDY_TAKES_MODEL) {
+        json_object_set_new(result, "steps", json_integer(of->steps.values[0]));
+        json_object_set_new(result, "layers", json_integer(of->layers.values[0]));
+        json_object_set_new(result, "batch", json_integer(of->batch.values[0]));
+    }
     return result;
 }
 

@@ -16,59 +16,7 @@
 #include <cmocka.h>
 
 #include "program_check.h"
-
-static const char *program;
-static char folder[] = "/tmp/test_scale_study_XXXXXX";
-
-/* What the subcommand writes with these arguments. */
-static json_t *document_of(const char *arguments)
-{
-    char filled[1024], path[256];
-    json_error_t error;
-    snprintf(path, sizeof path, "%s/out.json", folder);
-    snprintf(filled, sizeof filled, "%s --json %s", arguments, path);
-    expect_status(run(program, filled), 0);
-    json_t *document = json_load_file(path, 0, &error);
-    if (!document)
-        fail_msg("%s: line %d: %s", path, error.line, error.text);
-    return document;
-}
-
-static bool text_is(const json_t *object, const char *key, const char *wanted)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text && strcmp(text, wanted) == 0;
-}
-
-/* The list's first entry that has these: `key` is a further member, NULL for none; d 0 fits all. */
-static const json_t *find(const json_t *document, const char *list, const char *law, int64_t d, const char *key,
-                          const char *wanted)
-{
-    const json_t *entry;
-    size_t i;
-    json_array_foreach(json_object_get(document, list), i, entry)
-    {
-        if (text_is(entry, "law", law) && (!d || json_integer_value(json_object_get(entry, "d")) == d) &&
-            (!key || text_is(entry, key, wanted)))
-            return entry;
-    }
-    fail_msg("%s: no entry of %s, d = %d, %s", list, law, (int)d, wanted ? wanted : "");
-    return NULL;
-}
-
-static double number(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    if (!json_is_number(value))
-        fail_msg("'%s' is not a number", key);
-    return json_number_value(value);
-}
-
-static void expect_between(const char *what, double value, double low, double high)
-{
-    if (!(value >= low && value <= high))
-        fail_msg("%s is %g, expected %g to %g", what, value, low, high);
-}
+#include "study_check.h"
 
 static double exponent(const json_t *document, const char *law, const char *key, const char *wanted)
 {
@@ -199,21 +147,6 @@ static void adaptive_optimisers_have_no_upper_end_and_momentum_has_one(void **st
 
 /* ---- All of them ----------------------------------------------------------------------------------------------------- */
 
-static void expect_same_on_any_number_of_threads(const char *arguments)
-{
-    char line[512], *text[2];
-    for (int i = 0; i < 2; i++) {
-        snprintf(line, sizeof line, "%s --threads %d", arguments, i + 1);
-        json_t *document = document_of(line);
-        json_object_del(document, "machine");
-        text[i] = json_dumps(document, JSON_INDENT(1));
-        json_decref(document);
-    }
-    assert_string_equal(text[0], text[1]);
-    free(text[0]);
-    free(text[1]);
-}
-
 static void results_do_not_depend_on_threads(void **state)
 {
     (void)state;
@@ -230,20 +163,17 @@ static void laws_that_are_more_than_a_scale_are_refused_where_scales_are_taken_a
     for (int i = 0; i < 2; i++) {
         char line[128];
         snprintf(line, sizeof line, "%s --laws sqrt,qknorm 2>&1", commands[i]);
-        const outcome *o = run(program, line);
+        const outcome *o = run(study_program, line);
         expect_status(o, 2);
         expect_text(o, "qknorm");
     }
-    expect_status(run(program, "optim --optimizers adamax 2>&1"), 2);
+    expect_status(run(study_program, "optim --optimizers adamax 2>&1"), 2);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 2 || !mkdtemp(folder)) {
-        fprintf(stderr, "usage: test_scale_study_why SCALE_STUDY\n");
+    if (!study_check_begin(argc, argv))
         return 1;
-    }
-    program = argv[1];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(laws_that_are_more_than_a_scale_are_refused_where_scales_are_taken_apart),
         cmocka_unit_test(results_do_not_depend_on_threads),
@@ -251,8 +181,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(deviations_grow_with_the_root_where_independent_and_faster_where_they_agree),
         cmocka_unit_test(adaptive_optimisers_have_no_upper_end_and_momentum_has_one),
     };
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    char command[64];
-    snprintf(command, sizeof command, "rm -r '%s'", folder);
-    return system(command) != 0 || failed;
+    return study_check_end(cmocka_run_group_tests(tests, NULL, NULL));
 }
