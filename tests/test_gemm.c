@@ -405,6 +405,13 @@ static void copies_too_large_to_count_ask_for_all_memory(void **state)
     assert_true(lab__gemm_workspace(2, (gemm_product[]){p, p}) == SIZE_MAX);
 }
 
+/* Vectors of 128 bits multiply nothing: cblas is all there is. */
+static int leave_all_to_cblas(void **state)
+{
+    (void)state;
+    return lab__kernels_force("plain") ? 0 : -1;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -422,5 +429,6 @@ int main(void)
         cmocka_unit_test(folding_stops_where_blas_cannot_count),
         cmocka_unit_test(copies_too_large_to_count_ask_for_all_memory),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests_name("whoever multiplies", tests, NULL, NULL);
+    return failed + cmocka_run_group_tests_name("cblas", tests, leave_all_to_cblas, NULL);
 }

@@ -14,9 +14,9 @@ enum { GEMM_MAX_BATCH_RANK = 8 };
  * distinct per element, except that a batch stride of C may be 0: those products are summed, in ascending order.
  * k = 0 gives zeros (or leaves C as it is when adding).
  *
- * `tiled` keeps cblas out: every element has one accumulator, which starts at 0, or at C's element when adding, k
- * ascends, and so do the products that are summed. Its bits depend on its row of A, its column of B and what it is
- * added to alone; not on m, n, any stride, or the products beside it. */
+ * `tiled` keeps cblas out, which otherwise takes what it is faster at: every element has one accumulator, which starts
+ * at 0, or at C's element when adding, k ascends, and so do the products that are summed. Its bits depend on its row of
+ * A, its column of B and what it is added to alone; not on m, n, any stride, or the products beside it. */
 typedef struct gemm_product {
     kernel_type type;
     bool add, tiled;

@@ -12,8 +12,9 @@
 #include "gemm_plan.h"
 
 enum {
-    PACK_BYTES = 32768,
+    PACK_BYTES = 65536,
     PACK_COLUMNS = 64, /* of a block that goes through the buffer: whole blocks of registers at every level */
+    ACROSS_STEPS = 64, /* of A whose columns are dense: more would come from lines that push each other out of L2 */
     PACK_ROWS = 32,    /* of A: from here on a dense B is worth packing, if it is too large for the cache */
     CACHED_BYTES = 65536,
     BLOCK_STEPS = 256, /* of a block of B that is read where it is: some 256 KiB */
@@ -112,6 +113,8 @@ void lab__gemm_tile(const gemm_plan *plan, int64_t m, int64_t n, const void *a, 
     _Alignas(64) char buffer[PACK_BYTES];
     bool packed = must_pack(&p);
     int64_t steps = packed ? PACK_BYTES / PACK_COLUMNS / p.size : BLOCK_STEPS;
+    if (packed && p.a_row < p.a_col)
+        steps = ACROSS_STEPS;
     int64_t width = packed ? PACK_COLUMNS : BLOCK_BYTES / BLOCK_STEPS / p.size;
     for (int64_t first = 0; first < n; first += width)
         multiply_columns(&p, first, least(width, n - first), steps, packed ? buffer : NULL);
