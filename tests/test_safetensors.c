@@ -499,6 +499,44 @@ static void what_a_file_cannot_hold_is_refused_by_the_writer(void **state)
     lab_tensor_destroy(&t);
 }
 
+static int64_t pages_of_files(void)
+{
+    FILE *f = fopen("/proc/self/statm", "r");
+    long long of_files = 0;
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%*d %*d %lld", &of_files), 1);
+    fclose(f);
+    return of_files;
+}
+
+/* A model of gigabytes is not in memory twice while it is loaded: what has been copied is let go. */
+static void what_has_been_read_is_not_held(void **state)
+{
+    (void)state;
+    enum { MEGABYTES = 8, NUMBERS = MEGABYTES << 18 };
+    const int64_t slack = ((int64_t)2 << 20) / sysconf(_SC_PAGESIZE);
+    lab_safetensors_writer *w;
+    lab_safetensors *file;
+    lab_tensor *t, *own = NULL;
+    uint64_t draws = draw_start("held");
+    t = leaf_drawn(&draws, LAB_F32, 1, (int64_t[]){NUMBERS}, 1);
+    assert_int_equal(lab_safetensors_writer_create(&w), LAB_OK);
+    assert_int_equal(lab_safetensors_add("t", &t, w), LAB_OK);
+    assert_int_equal(lab_safetensors_save(w, path), LAB_OK);
+    assert_int_equal(lab_safetensors_open(&file, path), LAB_OK);
+    const int64_t before = pages_of_files();
+    assert_int_equal(lab_safetensors_tensor(&own, file, "t"), LAB_OK);
+    assert_true(pages_of_files() < before + slack);
+    assert_int_equal(lab_safetensors_load("t", &own, file), LAB_OK);
+    assert_true(pages_of_files() < before + slack);
+    assert_memory_equal(lab_tensor_data(own), lab_safetensors_find(file, "t")->data, sizeof(float) * NUMBERS);
+    assert_memory_equal(lab_tensor_data(own), lab_tensor_data(t), sizeof(float) * NUMBERS);
+    lab_safetensors_close(&file);
+    lab_safetensors_writer_destroy(&w);
+    lab_tensor_destroy(&t);
+    lab_tensor_destroy(&own);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -512,6 +550,7 @@ int main(void)
         cmocka_unit_test(hostile_headers_are_refused_by_name),
         cmocka_unit_test(files_that_cannot_be_opened_are_named),
         cmocka_unit_test(what_a_file_cannot_hold_is_refused_by_the_writer),
+        cmocka_unit_test(what_has_been_read_is_not_held),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder) != 0;
 }

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,15 @@ void lab__file_unmap(void *data, size_t bytes)
 {
     if (bytes)
         munmap(data, bytes);
+}
+
+/* Whole pages only: at the edges others may be reading. */
+void lab__file_done(const void *data, size_t bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)data, end = begin + bytes;
+    const uintptr_t first = (begin + page - 1) / page * page, stop = end / page * page;
+    if (stop > first)
+        (void)madvise((void *)first, stop - first, MADV_DONTNEED);
 }
 
 /* ---- Writing --------------------------------------------------------------------------------------------------------- */

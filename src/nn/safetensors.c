@@ -295,6 +295,12 @@ void lab_safetensors_close(lab_safetensors **file)
     *file = NULL;
 }
 
+void lab__safetensors_done(const lab_safetensors *file, const lab_safetensors_entry *entry)
+{
+    if (file->mapped)
+        lab__file_done(entry->data, entry->bytes);
+}
+
 /* ---- What is in it --------------------------------------------------------------------------------------------------- */
 
 int64_t lab_safetensors_count(const lab_safetensors *file)

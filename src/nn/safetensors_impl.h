@@ -24,4 +24,7 @@ bool lab__holds(lab_dtype dtype, lab_stored stored);
 void lab__decode(void *out, lab_dtype dtype, const void *in, lab_stored stored, int64_t n);
 void lab__encode(void *out, lab_stored stored, const void *in, lab_dtype dtype, int64_t n);
 
+/* An entry has been copied: where the file is mapped, it need not be in memory twice. */
+void lab__safetensors_done(const lab_safetensors *file, const lab_safetensors_entry *entry);
+
 #endif

@@ -25,8 +25,10 @@ lab_status lab_safetensors_tensor(lab_tensor **out, const lab_safetensors *file,
         return lab__fail(LAB_ERR_UNSUPPORTED, "safetensors: %s is %s, which no dtype holds", name,
                          lab__stored_name(e->stored));
     lab_status status = lab_tensor_create(out, dtype, e->rank, e->shape);
-    if (status == LAB_OK)
+    if (status == LAB_OK) {
         lab__decode((*out)->data, dtype, e->data, e->stored, lab_tensor_numel(*out));
+        lab__safetensors_done(file, e);
+    }
     return status;
 }
 
@@ -71,6 +73,7 @@ lab_status lab_safetensors_load(const char *name, lab_tensor **parameter, void *
     const int64_t n = lab_tensor_numel(t);
     if (lab__is_contiguous(t)) {
         lab__decode(t->data, t->dtype, e->data, e->stored, n);
+        lab__safetensors_done(ctx, e);
         lab_tensor_touch(t);
         return LAB_OK;
     }
