@@ -282,6 +282,59 @@ static void derivatives_of_both_orders_pass_a_check(void **state)
     }
 }
 
+/* The recorded derivative is another call, of the twin: it must be of the same options. (A check of the second order
+ * holds it to differences of itself.) */
+static void a_recorded_derivative_is_that_of_the_same_call(void **state)
+{
+    (void)state;
+    uint64_t draws = draw_start("recorded");
+    const int64_t shape[] = {3, 5, 12};
+    for (int k = 0; k < TWINS; k++) {
+        lab_tensor *xs[MOST_OPERANDS], *seed = leaf_drawn(&draws, LAB_F64, 3, shape, 1);
+        lab_tensor *got[MOST_OPERANDS], *want[MOST_OPERANDS];
+        draw_operands(&twins[k], LAB_F64, 3, shape, &draws, xs);
+        lab_graph *g = lab_graph_create(NULL);
+        lab_tensor *y = twins[k].fused(g, xs, NULL);
+        lab_grad(g, y, seed, twins[k].operands, xs, got, &(lab_grad_opts){.create_graph = true});
+        lab_grad(g, y, seed, twins[k].operands, xs, want, NULL);
+        expect_healthy(g);
+        for (int i = 0; i < twins[k].operands; i++)
+            expect_twins(twins[k].name, got[i], want[i], 4 * twins[k].tolerance[1]);
+        lab_graph_destroy(&g);
+        drop(twins[k].operands, xs);
+        drop(1, &seed);
+    }
+}
+
+/* Whole rows, wider than what the kernel turns at once, at positions of their own for each batch. */
+static void wide_rows_are_turned_as_their_twin_has_them(void **state)
+{
+    (void)state;
+    uint64_t draws = draw_start("wide");
+    const int64_t widths[] = {2, 30, 64, 1100}, positions[] = {0, 8, 63, 64, 4095, 511, 512, 700, -9, 1};
+    lab_tensor *p = leaf_of_integers(3, (int64_t[]){2, 1, 5}, positions);
+    lab_graph *g = lab_graph_create(NULL);
+    for (int i = 0; i < 8; i++)
+        for (int dtype = LAB_F32; dtype <= LAB_F64; dtype++) {
+            const int64_t shape[] = {2, 3, 5, widths[i / 2]};
+            const lab_rope_opts o = {.layout = (lab_rope_layout)(i % 2), .base = 500, .positions = p};
+            const double tolerance = dtype == LAB_F32 ? 1e-6 : 1e-12;
+            lab_tensor *x = leaf_drawn(&draws, (lab_dtype)dtype, 4, shape, 1),
+                       *seed = leaf_drawn(&draws, (lab_dtype)dtype, 4, shape, 1), *got, *want;
+            lab_graph_reset(g);
+            lab_tensor *y = lab_rope(g, x, &o), *z = lab_rope_composed(g, x, &o);
+            expect_twins("rope", y, z, tolerance);
+            lab_grad(g, y, seed, 1, &x, &got, NULL);
+            lab_grad(g, z, seed, 1, &x, &want, NULL);
+            expect_twins("rope", got, want, tolerance);
+            expect_healthy(g);
+            drop(1, &x);
+            drop(1, &seed);
+        }
+    lab_graph_destroy(&g);
+    drop(1, &p);
+}
+
 /* ---- Memory that lies askew -------------------------------------------------------------------------------------------- */
 
 static lab_status same_shape(lab_op_call *call)
@@ -470,6 +523,8 @@ int main(void)
         cmocka_unit_test(fused_layers_agree_with_their_twins),
         cmocka_unit_test(empty_operands_give_empty_results_and_no_gradient),
         cmocka_unit_test(derivatives_of_both_orders_pass_a_check),
+        cmocka_unit_test(a_recorded_derivative_is_that_of_the_same_call),
+        cmocka_unit_test(wide_rows_are_turned_as_their_twin_has_them),
         cmocka_unit_test(operands_and_gradients_may_lie_askew),
         cmocka_unit_test(bits_do_not_depend_on_threads),
         cmocka_unit_test(a_row_has_the_same_bits_alone_and_among_others),

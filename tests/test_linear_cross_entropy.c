@@ -73,6 +73,12 @@ static void check_head(lab_dtype dtype, int64_t rows, int64_t classes, int varia
         for (int i = 0; i < n; i++)
             expect_twins(which == 2 ? "dweight" : "dhidden", got[i], want[i], 4 * tolerance);
     }
+    /* The recorded derivative is the twin's, of the same options. */
+    lab_grad(g, loss, seed, 2, xs, got, NULL);
+    lab_grad(g, loss, seed, 2, xs, want, &(lab_grad_opts){.create_graph = true});
+    expect_healthy(g);
+    for (int i = 0; i < 2; i++)
+        expect_twins(i ? "dweight, recorded" : "dhidden, recorded", want[i], got[i], 4 * tolerance);
     lab_graph_destroy(&g);
     lab_tensor *mine[] = {h.targets, seed, plain[0], plain[1], variant & 4 ? xs[0] : NULL, variant & 4 ? xs[1] : NULL};
     for (int i = 0; i < 6; i++)
