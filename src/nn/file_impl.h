@@ -9,8 +9,8 @@
 /* All of a regular file, for reading; NULL where it is empty. LAB_ERR_IO. */
 lab_status lab__file_map(const char *path, void **data, size_t *bytes);
 void lab__file_unmap(void *data, size_t bytes);
-/* Of a mapped file: these bytes have been read. Their pages are no longer held in memory for this process; whoever reads
- * them again gets them again. */
+/* Of a mapped file: these bytes have been read. Their pages are no longer held in memory for this process; whoever
+ * reads them again gets them again. */
 void lab__file_done(const void *data, size_t bytes);
 
 /* A file that is to take the place of `path`. It lies beside it until lab__file_replace has put it there, synced. */
