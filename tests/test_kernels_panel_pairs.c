@@ -89,7 +89,7 @@ static void a_number_that_is_not_finite_is_found_anywhere(void **state)
 
 /* One lane's maximum: a number, -inf (no keys), NaN. */
 typedef struct slopes_case {
-    block scores, gradients, maximum, log_sums, deltas, rests, factors, softened;
+    block scores, gradients, maximum, inverses, deltas, rests, factors, softened;
     limits l;
     bool dropped, capped, exact;
 } slopes_case;
@@ -99,64 +99,125 @@ static void judge_slope(const char *what, const slopes_case *c, int64_t j, int i
     const kernel_type type = c->scores.type;
     const long double m = get(&c->maximum, 0, i), eps = epsilon(type), score = before(&c->scores, j, i);
     const bool empty = m == -INFINITY, may = within(&c->l, j, i) && score != -INFINITY;
-    const long double x = rounded(type, rounded(type, score - (empty ? 0 : m)) - (empty ? 0 : get(&c->log_sums, 0, i)));
-    const long double p = may ? expl(x) : 0, f = c->dropped ? get(&c->factors, j, i) : 1;
+    const long double x = rounded(type, score - (empty ? 0 : m));
+    const long double p = may ? expl(x) * get(&c->inverses, 0, i) : 0, f = c->dropped ? get(&c->factors, j, i) : 1;
     const long double dp = before(&c->gradients, j, i), rest = c->exact ? get(&c->rests, 0, i) : 0,
                       delta = get(&c->deltas, 0, i) + rest;
     const long double t = c->capped ? get(&c->softened, j, i) : 0, soft = 1 - t * t;
     const long double least = type == KERNEL_F32 ? FLT_TRUE_MIN : DBL_TRUE_MIN;
     const long double want = p == 0 || p < least / 2 ? 0 : p * (dp * f - delta) * soft;
-    expect_near(what, c->scores.rows, j, i, get(&c->scores, j, i), p * f, 2 * p * f * eps + 2 * least);
+    expect_near(what, c->scores.rows, j, i, get(&c->scores, j, i), p * f, 3 * p * f * eps + 2 * least);
     expect_near(what, c->scores.rows, j, i, get(&c->gradients, j, i), want,
-                6 * (eps * p + least) * (fabsl(dp * f) + fabsl(delta - rest) + fabsl(rest)) + 2 * least);
+                7 * (eps * p + least) * (fabsl(dp * f) + fabsl(delta - rest) + fabsl(rest)) + 2 * least);
     if (!may && (get(&c->scores, j, i) != 0 || get(&c->gradients, j, i) != 0))
         fail_msg("seed %llu: %s: forbidden key %lld of query %d has p %Lg and slope %Lg",
                  (unsigned long long)guarded_seed(), what, (long long)j, i, get(&c->scores, j, i),
                  get(&c->gradients, j, i));
 }
 
+static void draw_slopes(slopes_case *c, kernel_type type, int width, int64_t n, int64_t gap, int round,
+                        uint64_t *stream)
+{
+    *c = (slopes_case){.dropped = round & 1, .capped = round & 2, .exact = round & 16};
+    c->scores = take(type, n, width, width + gap, stream);
+    c->gradients = take(type, n, width, width + gap, stream);
+    c->maximum = take(type, 1, width, width, stream);
+    c->inverses = take(type, 1, width, width, stream);
+    c->deltas = take(type, 1, width, width, stream);
+    c->rests = take(type, 1, width, width, stream);
+    c->factors = take(type, n, width, width, stream);
+    c->softened = take(type, n, width, width, stream);
+    draw_limits(&c->l, width, n, stream);
+    draw_scores(&c->scores, round & 4 ? WILD : CALM, stream);
+    for (int i = 0; i < width; i++) {
+        const bool none = round & 4 && i % 5 == 2;
+        put(&c->maximum, 0, i, none ? -INFINITY : round & 8 && i % 5 == 3 ? NAN : 8);
+        put(&c->inverses, 0, i, fabsl(get(&c->inverses, 0, i)));
+        for (int64_t j = 0; j < n; j++) {
+            if (none || get(&c->scores, j, i) > 8)
+                put(&c->scores, j, i, none ? -INFINITY : 8);
+            if (!within(&c->l, j, i) || get(&c->scores, j, i) == -INFINITY) /* rubbish where nothing may meet */
+                put(&c->gradients, j, i, NAN);
+            put(&c->factors, j, i, guarded_below(stream, 2) ? 0 : 1.25L);
+        }
+    }
+}
+
+static void drop_slopes(slopes_case *c, const char *what)
+{
+    drop(&c->scores, true, what);
+    drop(&c->gradients, true, what);
+    drop(&c->maximum, false, what);
+    drop(&c->inverses, false, what);
+    drop(&c->deltas, false, what);
+    drop(&c->rests, false, what);
+    drop(&c->factors, false, what);
+    drop(&c->softened, false, what);
+}
+
 static void check_slopes(const kernel_table *table, kernel_type type, int64_t n, int64_t gap, int round,
                          uint64_t *stream)
 {
     const kernel_panel_fns *panel = &table->panel[type];
-    const int width = panel->width;
-    slopes_case c = {.dropped = round & 1, .capped = round & 2, .exact = round & 16};
-    c.scores = take(type, n, width, width + gap, stream);
-    c.gradients = take(type, n, width, width + gap, stream);
-    c.maximum = take(type, 1, width, width, stream);
-    c.log_sums = take(type, 1, width, width, stream);
-    c.deltas = take(type, 1, width, width, stream);
-    c.rests = take(type, 1, width, width, stream);
-    c.factors = take(type, n, width, width, stream);
-    c.softened = take(type, n, width, width, stream);
-    draw_limits(&c.l, width, n, stream);
-    draw_scores(&c.scores, round & 4 ? WILD : CALM, stream);
-    for (int i = 0; i < width; i++) {
-        const bool none = round & 4 && i % 5 == 2;
-        put(&c.maximum, 0, i, none ? -INFINITY : round & 8 && i % 5 == 3 ? NAN : 8);
-        for (int64_t j = 0; j < n; j++) {
-            if (none || get(&c.scores, j, i) > 8)
-                put(&c.scores, j, i, none ? -INFINITY : 8);
-            if (!within(&c.l, j, i) || get(&c.scores, j, i) == -INFINITY) /* rubbish where nothing may meet */
-                put(&c.gradients, j, i, NAN);
-            put(&c.factors, j, i, guarded_below(stream, 2) ? 0 : 1.25L);
-        }
-    }
-    panel->slopes(n, at(&c.scores), at(&c.gradients), c.scores.step, &c.l.fns, at(&c.maximum), at(&c.log_sums),
+    slopes_case c;
+    draw_slopes(&c, type, panel->width, n, gap, round, stream);
+    panel->slopes(n, at(&c.scores), at(&c.gradients), c.scores.step, &c.l.fns, at(&c.maximum), at(&c.inverses),
                   at(&c.deltas), c.exact ? at(&c.rests) : NULL, c.dropped ? at(&c.factors) : NULL,
                   c.capped ? at(&c.softened) : NULL);
     const char *what = name(table, type, "slopes");
     for (int64_t j = 0; j < n; j++)
-        for (int i = 0; i < width; i++)
+        for (int i = 0; i < panel->width; i++)
             judge_slope(what, &c, j, i);
-    drop(&c.scores, true, what);
-    drop(&c.gradients, true, what);
-    drop(&c.maximum, false, what);
-    drop(&c.log_sums, false, what);
-    drop(&c.deltas, false, what);
-    drop(&c.rests, false, what);
-    drop(&c.factors, false, what);
-    drop(&c.softened, false, what);
+    drop_slopes(&c, what);
+}
+
+/* A total in two parts, of which the second is what rounding left of the first. */
+static void judge_total(const char *what, const block *totals, int row, int i, long double want, long double size)
+{
+    const long double high = get(totals, row, i), got = high + get(totals, row + 1, i), eps = epsilon(totals->type);
+    const long double least = totals->type == KERNEL_F32 ? FLT_TRUE_MIN : DBL_TRUE_MIN;
+    if (isnan(want))
+        assert_true(isnan(high));
+    else
+        expect_near(what, totals->rows, row, i, got, want, (16 * eps * eps + 64 * LDBL_EPSILON) * size + 600 * least);
+}
+
+/* Against sums of the very p that slopes gives, in two pieces. */
+static void check_totals(const kernel_table *table, kernel_type type, int64_t n, int64_t gap, int round,
+                         uint64_t *stream)
+{
+    const kernel_panel_fns *panel = &table->panel[type];
+    const int width = panel->width;
+    const char *what = name(table, type, "totals");
+    slopes_case c;
+    draw_slopes(&c, type, width, n, gap, round, stream);
+    block totals = take(type, 4, width, width, stream), p = take(type, n, width, width + gap, stream),
+          unused = take(type, n, width, width + gap, stream);
+    for (int64_t j = 0; j < n; j++)
+        for (int i = 0; i < width; i++)
+            put(&p, j, i, get(&c.scores, j, i));
+    for (int i = 0; i < width; i++)
+        for (int row = 0; row < 4; row++)
+            put(&totals, row, i, 0);
+    panel->totals(n, at(&c.scores), at(&c.gradients), c.scores.step, &c.l.fns, at(&c.maximum), at(&c.inverses),
+                  c.dropped ? at(&c.factors) : NULL, at(&totals));
+    panel->slopes(n, at(&p), at(&unused), p.step, &c.l.fns, at(&c.maximum), at(&c.inverses), at(&c.deltas), NULL, NULL,
+                  NULL);
+    for (int i = 0; i < width; i++) {
+        long double sums[2] = {0}, size = 0;
+        for (int64_t j = 0; j < n; j++) {
+            const long double one = get(&p, j, i), f = c.dropped ? get(&c.factors, j, i) : 1;
+            sums[1] += one;
+            sums[0] += one == 0 ? 0 : one * rounded(type, get(&c.gradients, j, i) * f);
+            size += fabsl(one) * 2;
+        }
+        judge_total(what, &totals, 0, i, sums[0], size);
+        judge_total(what, &totals, 2, i, sums[1], size);
+    }
+    drop(&totals, true, what);
+    drop(&p, true, what);
+    drop(&unused, true, what);
+    drop_slopes(&c, what);
 }
 
 static void slopes(const kernel_table *table, kernel_type type)
@@ -171,6 +232,20 @@ static void slopes_are_right_and_forbidden_ones_zero(void **state)
 {
     (void)state;
     check_levels_and_types(slopes);
+}
+
+static void totals(const kernel_table *table, kernel_type type)
+{
+    uint64_t stream = guarded_stream("totals");
+    for (int i = 0; i < SIZES; i++)
+        for (int round = 0; round < 16; round++)
+            check_totals(table, type, size_at(i, check_lanes(table, type)), round % 3, round, &stream);
+}
+
+static void totals_lose_nothing_of_the_same_probabilities(void **state)
+{
+    (void)state;
+    check_levels_and_types(totals);
 }
 
 /* ---- Products over allowed pairs ------------------------------------------------------------------------------------------------ */
@@ -293,6 +368,7 @@ int main(void)
         cmocka_unit_test(what_is_forbidden_and_allowed_is_right),
         cmocka_unit_test(a_number_that_is_not_finite_is_found_anywhere),
         cmocka_unit_test(slopes_are_right_and_forbidden_ones_zero),
+        cmocka_unit_test(totals_lose_nothing_of_the_same_probabilities),
         cmocka_unit_test(products_of_allowed_pairs_have_the_tile_products_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;

@@ -179,9 +179,11 @@ static void try_backward(const kernel_table *table, kernel_type type, int64_t n,
     check_row row_dx = take_random(type, n, dx_stride, 1, start, stream);
     const char *what =
         check_text(table, type, logarithm ? "log_softmax_backward" : "softmax_backward", n, dx_stride, stride);
-    long double most = 0;
-    for (int64_t i = 0; i < n; i++) {
-        check_row_put(&row_y, i, logarithm ? -4 * fabsl(y[i]) : i % 5 ? fabsl(y[i]) : 0);
+    long double most = 0, total = 0;
+    for (int64_t i = 0; i < n; i++)
+        total += i % 5 ? fabsl(y[i]) : 0;
+    for (int64_t i = 0; i < n; i++) { /* softmax's results sum to 1, some of them are 0 */
+        check_row_put(&row_y, i, logarithm ? -4 * fabsl(y[i]) : i % 5 ? fabsl(y[i]) / total : 0);
         y[i] = check_row_get(&row_y, i);
         dx[i] = start[i];
         most += fabsl(dy[i] * (logarithm ? 1 : y[i]));

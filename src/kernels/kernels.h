@@ -80,8 +80,8 @@ typedef struct kernel_row_fns {
     void (*log_softmax)(int64_t n, void *y, int64_t y_stride, const void *x, int64_t x_stride);
     /* max + ln(sum(exp(x - max))); -inf for a row of -inf or n = 0, NaN if there is a NaN or +inf. */
     double (*logsumexp)(int64_t n, const void *x, int64_t x_stride);
-    /* dx (+)= y * (dy - sum(dy * y)): the derivative of softmax from its result. Where y is 0 nothing of dy is read
-     * into the result: dx is exactly 0 there, whatever dy holds. */
+    /* dx (+)= y * (dy - sum(dy * y)): the derivative of softmax from its result, which sums to 1. Where y is 0 nothing
+     * of dy is read into the result: dx is exactly 0 there, whatever dy holds. */
     void (*softmax_backward)(int64_t n, void *dx, int64_t dx_stride, const void *y, int64_t y_stride, const void *dy,
                              int64_t dy_stride, bool add);
     /* dx (+)= dy - exp(y) * sum(dy): the derivative of log_softmax from its result. */
@@ -145,12 +145,16 @@ typedef struct kernel_panel_fns {
     /* Scores become -inf where `allowed`, rows x n bytes of any strides, is 0. */
     void (*forbid)(int64_t rows, int64_t n, void *scores, int64_t stride, const uint8_t *allowed, int64_t allowed_row,
                    int64_t allowed_column);
-    /* The derivative of softmax: scores become p = e^((scores - maximum) - log_sums), 0 beyond the limits, times
+    /* The derivative of softmax: scores become p = e^(scores - maximum) inverses, 0 beyond the limits, times
      * factors (a panel of stride `width`, dropout's; NULL: 1); gradients become p ((gradients * factors - deltas) -
      * rests), and 0 where p is 0, whatever was there. rests may be NULL. */
     void (*slopes)(int64_t n, void *scores, void *gradients, int64_t stride, const kernel_limits *limits,
-                   const void *maximum, const void *log_sums, const void *deltas, const void *rests,
+                   const void *maximum, const void *inverses, const void *deltas, const void *rests,
                    const void *factors, const void *softened);
+    /* Each query's sums of p (gradients * factors) and of p, the same p, added in twice the precision to `totals`
+     * [4][width]: the first sum, what rounding left of it, the second, what it left of that. */
+    void (*totals)(int64_t n, void *scores, const void *gradients, int64_t stride, const kernel_limits *limits,
+                   const void *maximum, const void *inverses, const void *factors, void *totals);
     /* Whether rows x columns numbers, dense in a row, are all finite. */
     bool (*finite)(int64_t rows, int64_t columns, const void *x, int64_t x_row);
     /* 1 for each pair within the limits whose score is not -inf, else 0. */

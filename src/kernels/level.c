@@ -126,6 +126,7 @@ const kernel_part PART(LEVEL, TYPE) = {
             .distances = FN(panel_distances),
             .forbid = FN(panel_forbid),
             .slopes = FN(panel_slopes),
+            .totals = FN(panel_totals),
             .finite = FN(panel_finite),
             .allowed = FN(panel_allowed),
             .add_by_query = FN(panel_add_by_query),

@@ -336,16 +336,77 @@ ALWAYS_INLINE void FN(panel_slope_row)(real *s, real *dp, const real *factor, co
     FN(store)(dp, (vec)((mask)d & ~(mask)((bits)p == 0)));
 }
 
-/* Where m or log_sum is NaN, `poisoned`, every p would be: but what a lane may not see stays 0. */
+/* What belongs to a panel's queries: p = e^(score - m) / l, the inverse of l given. A row without keys has the maximum
+ * -inf; its scores, all -inf too, stay as they are. Where m or l is NaN, `poisoned`, every p would be: but what a lane
+ * may not see stays 0. */
+typedef struct FN(panel_row) {
+    vec m, inverse;
+    bool poisoned;
+} FN(panel_row);
+
+/* The lanes from i on; what they may not see gets the score -inf. */
+ALWAYS_INLINE FN(panel_row) FN(panel_enter)(int64_t i, int64_t n, real *s, int64_t stride, const kernel_limits *limits,
+                                            const void *maximum, const void *inverses)
+{
+    const vec m = FN(shift_of)(FN(load)((const real *)maximum + i)), inverse = FN(load)((const real *)inverses + i);
+    const FN(panel_row) row = {m, inverse, FN(any_lane)(m + inverse != m + inverse)};
+    if (limits->first) {
+        const mask first = FN(limit)(limits->first + i), stop = FN(limit)(limits->stop + i);
+        FN(forbid)(0, limits->full_first, s, stride, first, stop);
+        FN(forbid)(limits->full_stop, n, s, stride, first, stop);
+    }
+    return row;
+}
+
+ALWAYS_INLINE vec FN(panel_probability)(vec score, FN(panel_row) row)
+{
+    const vec p = FN(exp_below)(score - row.m) * row.inverse;
+    return row.poisoned ? FN(select)(score == FN(broadcast)(-INFINITY), (vec){0}, p) : p;
+}
+
+/* A sum in twice the precision (Knuth's two-sum). */
+typedef struct FN(twice) {
+    vec sum, low;
+} FN(twice);
+
+ALWAYS_INLINE void FN(add_twice)(FN(twice) * t, vec x, vec x_low)
+{
+    const vec sum = t->sum + x, taken = sum - t->sum;
+    t->low += ((t->sum - (sum - taken)) + (x - taken)) + x_low;
+    t->sum = sum;
+}
+
+static void FN(panel_totals)(int64_t n, void *scores, const void *gradients, int64_t stride,
+                             const kernel_limits *limits, const void *maximum, const void *inverses,
+                             const void *factors, void *totals)
+{
+    for (int64_t i = 0; i < PANEL; i += LANES) {
+        real *s = (real *)scores + i, *total = (real *)totals + i;
+        const real *dp = (const real *)gradients + i, *f = factors ? (const real *)factors + i : NULL;
+        const FN(panel_row) row = FN(panel_enter)(i, n, s, stride, limits, maximum, inverses);
+        FN(twice) products = {FN(load)(total), FN(load)(total + PANEL)};
+        FN(twice) weights = {FN(load)(total + 2 * PANEL), FN(load)(total + 3 * PANEL)};
+        for (int64_t j = 0; j < n; j++) {
+            const vec p = FN(panel_probability)(FN(load)(s + j * stride), row);
+            const mask some = ~(mask)((bits)p == 0);
+            vec d = FN(load)(dp + j * stride), low;
+            d = (vec)((mask)(factors ? d * FN(load)(f + j * PANEL) : d) & some);
+            const vec product = FN(vec_two_product)(p, d, &low);
+            FN(add_twice)(&products, product, low);
+            FN(add_twice)(&weights, p, (vec){0});
+        }
+        FN(store)(total, products.sum);
+        FN(store)(total + PANEL, products.low);
+        FN(store)(total + 2 * PANEL, weights.sum);
+        FN(store)(total + 3 * PANEL, weights.low);
+    }
+}
+
 ALWAYS_INLINE void FN(panel_slope_rows)(int64_t from, int64_t end, real *s, real *dp, int64_t stride,
-                                        const real *factors, const real *soft, vec m, vec log_sum, vec delta, vec rest,
-                                        bool poisoned)
+                                        const real *factors, const real *soft, FN(panel_row) row, vec delta, vec rest)
 {
     for (int64_t j = from; j < end; j++) {
-        const vec score = FN(load)(s + j * stride);
-        vec p = FN(exp_below)((score - m) - log_sum);
-        if (poisoned)
-            p = FN(select)(score == FN(broadcast)(-INFINITY), (vec){0}, p);
+        const vec p = FN(panel_probability)(FN(load)(s + j * stride), row);
         FN(panel_slope_row)
         (s + j * stride, dp + j * stride, factors ? factors + j * PANEL : NULL, soft ? soft + j * PANEL : NULL, p,
          delta, rest);
@@ -353,53 +414,45 @@ ALWAYS_INLINE void FN(panel_slope_rows)(int64_t from, int64_t end, real *s, real
 }
 
 /* The same of plain rows, some at once, unless some exponential is not a normal number. */
-ALWAYS_INLINE void FN(panel_slopes_plain)(int64_t n, real *s, real *dp, int64_t stride, vec m, vec log_sum, vec delta)
+ALWAYS_INLINE void FN(panel_slopes_plain)(int64_t n, real *s, real *dp, int64_t stride, FN(panel_row) row, vec delta)
 {
     int64_t j = 0;
     for (; j + EXP_SEVERAL <= n; j += EXP_SEVERAL) {
         vec p[EXP_SEVERAL];
         mask near = ~(mask){0};
         for (int k = 0; k < EXP_SEVERAL; k++) {
-            p[k] = (FN(load)(s + (j + k) * stride) - m) - log_sum;
+            p[k] = FN(load)(s + (j + k) * stride) - row.m;
             near &= p[k] >= FN(exp_normal);
         }
         if (FN(any_lane)(~near)) {
-            FN(panel_slope_rows)(j, j + EXP_SEVERAL, s, dp, stride, NULL, NULL, m, log_sum, delta, (vec){0}, false);
+            FN(panel_slope_rows)(j, j + EXP_SEVERAL, s, dp, stride, NULL, NULL, row, delta, (vec){0});
             continue;
         }
         FN(exp_of_several)(EXP_SEVERAL, p);
         for (int k = 0; k < EXP_SEVERAL; k++) {
             real *to = dp + (j + k) * stride;
+            p[k] *= row.inverse;
             FN(store)(to, p[k] * (FN(load)(to) - delta));
             FN(store)(s + (j + k) * stride, p[k]);
         }
     }
-    FN(panel_slope_rows)(j, n, s, dp, stride, NULL, NULL, m, log_sum, delta, (vec){0}, false);
+    FN(panel_slope_rows)(j, n, s, dp, stride, NULL, NULL, row, delta, (vec){0});
 }
 
-/* A row without keys has the maximum -inf; its scores, all -inf too, stay as they are. */
 static void FN(panel_slopes)(int64_t n, void *scores, void *gradients, int64_t stride, const kernel_limits *limits,
-                             const void *maximum, const void *log_sums, const void *deltas, const void *rests,
+                             const void *maximum, const void *inverses, const void *deltas, const void *rests,
                              const void *factors, const void *softened)
 {
     for (int64_t i = 0; i < PANEL; i += LANES) {
         real *s = (real *)scores + i, *dp = (real *)gradients + i;
-        const vec largest = FN(load)((const real *)maximum + i), delta = FN(load)((const real *)deltas + i);
-        const vec m = FN(shift_of)(largest);
-        const vec log_sum =
-            FN(select)(largest == FN(broadcast)(-INFINITY), (vec){0}, FN(load)((const real *)log_sums + i));
-        if (limits->first) {
-            const mask first = FN(limit)(limits->first + i), stop = FN(limit)(limits->stop + i);
-            FN(forbid)(0, limits->full_first, s, stride, first, stop);
-            FN(forbid)(limits->full_stop, n, s, stride, first, stop);
-        }
+        const FN(panel_row) row = FN(panel_enter)(i, n, s, stride, limits, maximum, inverses);
+        const vec delta = FN(load)((const real *)deltas + i);
         const real *f = factors ? (const real *)factors + i : NULL, *t = softened ? (const real *)softened + i : NULL;
-        const bool poisoned = FN(any_lane)(m + log_sum != m + log_sum);
         const vec rest = rests ? FN(load)((const real *)rests + i) : (vec){0};
-        if (f || t || poisoned || rests)
-            FN(panel_slope_rows)(0, n, s, dp, stride, f, t, m, log_sum, delta, rest, poisoned);
+        if (f || t || row.poisoned || rests)
+            FN(panel_slope_rows)(0, n, s, dp, stride, f, t, row, delta, rest);
         else
-            FN(panel_slopes_plain)(n, s, dp, stride, m, log_sum, delta);
+            FN(panel_slopes_plain)(n, s, dp, stride, row, delta);
     }
 }
 

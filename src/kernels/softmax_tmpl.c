@@ -121,61 +121,76 @@ static double FN(logsumexp)(int64_t n, const void *x, int64_t x_stride)
 
 /* ---- Derivatives ------------------------------------------------------------------------------------------------- */
 
-/* A term of sum(dy * y): where y is 0, dy does not count. */
-ALWAYS_INLINE vec FN(weighted)(vec y, vec dy)
+/* A term of sum((dy - shift) * y): where y is 0, dy does not count. */
+ALWAYS_INLINE vec FN(weighted)(vec y, vec dy, vec shift)
 {
-    return (vec)((mask)(y * dy) & ~(y == 0));
+    return (vec)((mask)(y * (dy - shift)) & ~(y == 0));
 }
 
-static inline double FN(weighted_block)(int64_t n, const real *y, const real *dy)
+ALWAYS_INLINE double FN(weighted_block)(int64_t n, const real *y, const real *dy, vec shift)
 {
     const vec zero = {0};
     vec a = {0}, b = {0};
     int64_t i = 0;
     for (; i + 2 * LANES <= n; i += 2 * LANES) {
-        a += FN(weighted)(FN(load)(y + i), FN(load)(dy + i));
-        b += FN(weighted)(FN(load)(y + i + LANES), FN(load)(dy + i + LANES));
+        a += FN(weighted)(FN(load)(y + i), FN(load)(dy + i), shift);
+        b += FN(weighted)(FN(load)(y + i + LANES), FN(load)(dy + i + LANES), shift);
     }
     if (i + LANES <= n)
-        a += FN(weighted)(FN(load)(y + i), FN(load)(dy + i));
+        a += FN(weighted)(FN(load)(y + i), FN(load)(dy + i), shift);
     else if (i < n)
-        a += FN(weighted)(FN(vec_load_part)(y + i, n - i, zero), FN(vec_load_part)(dy + i, n - i, zero));
+        a += FN(weighted)(FN(vec_load_part)(y + i, n - i, zero), FN(vec_load_part)(dy + i, n - i, zero), shift);
     i += LANES;
     if (i < n)
-        b += FN(weighted)(FN(vec_load_part)(y + i, n - i, zero), FN(vec_load_part)(dy + i, n - i, zero));
+        b += FN(weighted)(FN(vec_load_part)(y + i, n - i, zero), FN(vec_load_part)(dy + i, n - i, zero), shift);
     return FN(sum_pair)(a, b);
 }
 
-/* A derivative from the result, the derivative of the result, and a sum over the row. */
-typedef vec (*FN(slope))(vec y, vec dy, vec sum);
-
-ALWAYS_INLINE vec FN(softmax_slope)(vec y, vec dy, vec sum)
+static double FN(weighted_row)(int64_t n, const real *y, int64_t y_stride, const real *dy, int64_t dy_stride,
+                               real shift)
 {
-    return (vec)((mask)(y * (dy - sum)) & ~(y == 0));
+    real buffer_y[BLOCK], buffer_dy[BLOCK];
+    double sum = 0;
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t count = n - i < BLOCK ? n - i : BLOCK;
+        const real *from_y = FN(block_of)(y, y_stride, i, count, buffer_y);
+        const real *from_dy = FN(block_of)(dy, dy_stride, i, count, buffer_dy);
+        sum += FN(weighted_block)(count, from_y, from_dy, FN(broadcast)(shift));
+    }
+    return sum;
 }
 
-ALWAYS_INLINE vec FN(log_softmax_slope)(vec y, vec dy, vec sum)
+/* A derivative from the result, the derivative of the result, and a sum over the row, with what rounding left of it. */
+typedef vec (*FN(slope))(vec y, vec dy, vec sum, vec low);
+
+ALWAYS_INLINE vec FN(softmax_slope)(vec y, vec dy, vec sum, vec low)
 {
+    return (vec)((mask)(y * ((dy - sum) - low)) & ~(y == 0));
+}
+
+ALWAYS_INLINE vec FN(log_softmax_slope)(vec y, vec dy, vec sum, vec low)
+{
+    (void)low;
     return FN(vec_fma)(-FN(exp_below)(y), sum, dy);
 }
 
 ALWAYS_INLINE void FN(slope_block)(int64_t n, real *dx, const real *y, const real *dy, FN(slope) slope, vec sum,
-                                   bool add)
+                                   vec low, bool add)
 {
     const vec zero = {0};
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) {
-        vec d = slope(FN(load)(y + i), FN(load)(dy + i), sum);
+        vec d = slope(FN(load)(y + i), FN(load)(dy + i), sum, low);
         FN(store)(dx + i, add ? FN(load)(dx + i) + d : d);
     }
     if (i == n)
         return;
-    vec d = slope(FN(vec_load_part)(y + i, n - i, zero), FN(vec_load_part)(dy + i, n - i, zero), sum);
+    vec d = slope(FN(vec_load_part)(y + i, n - i, zero), FN(vec_load_part)(dy + i, n - i, zero), sum, low);
     FN(vec_store_part)(dx + i, n - i, add ? FN(vec_load_part)(dx + i, n - i, zero) + d : d);
 }
 
 ALWAYS_INLINE void FN(slope_row)(int64_t n, real *dx, int64_t dx_stride, const real *y, int64_t y_stride,
-                                 const real *dy, int64_t dy_stride, FN(slope) slope, real sum, bool add)
+                                 const real *dy, int64_t dy_stride, FN(slope) slope, real sum, real low, bool add)
 {
     real buffer_dx[BLOCK], buffer_y[BLOCK], buffer_dy[BLOCK];
     for (int64_t i = 0; i < n; i += BLOCK) {
@@ -185,26 +200,26 @@ ALWAYS_INLINE void FN(slope_row)(int64_t n, real *dx, int64_t dx_stride, const r
         real *to = dx_stride == 1 ? dx + i : buffer_dx;
         if (add && to == buffer_dx)
             FN(gather)(count, buffer_dx, dx + i * dx_stride, dx_stride);
-        FN(slope_block)(count, to, from_y, from_dy, slope, FN(broadcast)(sum), add);
+        FN(slope_block)(count, to, from_y, from_dy, slope, FN(broadcast)(sum), FN(broadcast)(low), add);
         if (to == buffer_dx)
             FN(scatter)(count, dx + i * dx_stride, dx_stride, buffer_dx);
     }
 }
 
+/* The y sum to 1 but for rounding, and sum(dy y) is rounded: by as much as the result, where one y is nearly 1. In
+ * double, where nothing wider adds it up, what is left of it is found by a second sum, of numbers that are small then.
+ */
 static void FN(softmax_backward)(int64_t n, void *dx, int64_t dx_stride, const void *y, int64_t y_stride,
                                  const void *dy, int64_t dy_stride, bool add)
 {
-    real buffer_y[BLOCK], buffer_dy[BLOCK];
-    double sum = 0;
-    for (int64_t i = 0; i < n; i += BLOCK) {
-        int64_t count = n - i < BLOCK ? n - i : BLOCK;
-        const real *from_y = FN(block_of)(y, y_stride, i, count, buffer_y);
-        sum += FN(weighted_block)(count, from_y, FN(block_of)(dy, dy_stride, i, count, buffer_dy));
-    }
+    const real sum = (real)FN(weighted_row)(n, y, y_stride, dy, dy_stride, 0);
+    real low = sizeof(real) == sizeof(double) ? (real)FN(weighted_row)(n, y, y_stride, dy, dy_stride, sum) : 0;
+    if (!isfinite(low))
+        low = 0;
     if (add)
-        FN(slope_row)(n, dx, dx_stride, y, y_stride, dy, dy_stride, FN(softmax_slope), (real)sum, true);
+        FN(slope_row)(n, dx, dx_stride, y, y_stride, dy, dy_stride, FN(softmax_slope), sum, low, true);
     else
-        FN(slope_row)(n, dx, dx_stride, y, y_stride, dy, dy_stride, FN(softmax_slope), (real)sum, false);
+        FN(slope_row)(n, dx, dx_stride, y, y_stride, dy, dy_stride, FN(softmax_slope), sum, low, false);
 }
 
 static void FN(log_softmax_backward)(int64_t n, void *dx, int64_t dx_stride, const void *y, int64_t y_stride,
@@ -212,7 +227,7 @@ static void FN(log_softmax_backward)(int64_t n, void *dx, int64_t dx_stride, con
 {
     real sum = (real)FN(sum)(n, dy, dy_stride);
     if (add)
-        FN(slope_row)(n, dx, dx_stride, y, y_stride, dy, dy_stride, FN(log_softmax_slope), sum, true);
+        FN(slope_row)(n, dx, dx_stride, y, y_stride, dy, dy_stride, FN(log_softmax_slope), sum, 0, true);
     else
-        FN(slope_row)(n, dx, dx_stride, y, y_stride, dy, dy_stride, FN(log_softmax_slope), sum, false);
+        FN(slope_row)(n, dx, dx_stride, y, y_stride, dy, dy_stride, FN(log_softmax_slope), sum, 0, false);
 }

@@ -36,12 +36,12 @@ enum {
     IN_CU_K,
     INS
 };
-enum { OUT_RESULT, OUT_LSE, OUT_MAXIMUM, OUT_LOG_SUM, OUTS };
+enum { OUT_RESULT, OUT_LSE, OUT_MAXIMUM, OUT_INVERSE, OUTS };
 
 typedef struct fused_attrs {
     lab_causal causal;
     lab_empty_row empty_row;
-    bool rows;                   /* lse, maximum and log-sum are wanted */
+    bool rows;                   /* lse, maximum and the sum's inverse are wanted */
     bool packed;                 /* q [total, heads, d]; sequences from the cumulative lengths */
     int workers;                 /* scratch is taken for so many */
     int64_t left, right, offset; /* of the window, -1: open */
@@ -159,7 +159,8 @@ void lab__fused_one_query(const fused_problem *p, lab_tensor *const *out, char *
 /* The sink joins a row's maximum and sum; gives what the output is to be multiplied with. */
 double lab__fused_join_sink(const fused_problem *p, int64_t head, double *maximum, double *sum);
 
-/* Writes a row's lse, and for backward its maximum, -inf where it has no keys whatever the sink, and log-sum. */
+/* Writes a row's lse, and for backward its maximum, -inf where it has no keys whatever the sink, and its
+ * sum's inverse. */
 void lab__fused_save_row(const fused_problem *p, lab_tensor *const *out, const fused_sequence *s, int64_t head,
                          int64_t query, double saved, double maximum, double sum);
 
@@ -168,6 +169,11 @@ void lab__fused_fill_empty(const fused_problem *p, const fused_sequence *s, int6
 
 /* ---- attention_fused_slopes.c ------------------------------------------------------------------------------------------ */
 
+/* A number in twice the precision of a double: high + low, |low| at most half a unit of high's last place. */
+typedef struct fused_number {
+    double high, low;
+} fused_number;
+
 /* The backward's block: queries of one head, and what their gradients need of them. Rows beside one another in tiles of
  * `stride` = panels * width columns. */
 typedef struct fused_block {
@@ -175,11 +181,12 @@ typedef struct fused_block {
     lab_tensor *const *out, *const *grad_out;
     fused_sequence sequence;
     int64_t head, first, rows, stride;
-    int count; /* panels */
+    int64_t keys; /* of a tile */
+    int count;    /* panels */
     fused_panel panels[FUSED_PANELS];
     char *queries, *gradients;               /* [rows][d], scaled; [rows][dv] */
     char *queries_turned, *gradients_turned; /* [d][stride], [dv][stride] */
-    char *maxima, *log_sums, *deltas;        /* [stride] */
+    char *maxima, *inverses, *deltas;        /* [stride] */
     char *rests;                             /* [stride]: what rounding left of the deltas */
     bool exact[FUSED_PANELS];                /* whether a panel's are subtracted too */
     char *probabilities, *slopes;            /* a tile, [keys][stride] */
@@ -187,7 +194,7 @@ typedef struct fused_block {
     uint8_t *allowed;                        /* [keys][stride]; wanted where not all is finite */
     bool finite;                             /* queries and gradients */
     bool before_cap;                         /* slopes: of the scores after the soft cap, as bias and ALiBi want them */
-    const double *sums;                      /* of all rows: what stands for dO . O, see lab__fused_row_sums; or NULL */
+    const fused_number *sums;                /* of all rows: what stands for dO . O, see lab__fused_row_sums; or NULL */
     bool without_deltas;                     /* they count as 0 */
     fused_scores scores;
 } fused_block;
@@ -203,12 +210,18 @@ void lab__fused_block_begin(fused_block *b, int64_t head, int64_t first, int64_t
 bool lab__fused_slopes(fused_block *b, int panel, int64_t key, int64_t n, int64_t row, bool wants_allowed);
 
 /* The sums over a row of dO and O less the gradient of lse: delta. */
-double lab__fused_delta(const fused_block *b, int64_t query);
+fused_number lab__fused_delta(const fused_block *b, int64_t query);
+
+/* The probability of the sink in row i of the block, 0 without one. */
+double lab__fused_sink_weight(const fused_block *b, int64_t i);
+
+/* The sum of ds over the keys of row i of the block, which has sums. */
+double lab__fused_row_of_slopes(const fused_block *b, int64_t i);
 
 /* sum_j p_ij dp_ij of a block's queries, which is dO_i . O_i but for rounding, into `sums` in the order of rows. Sums
- * of ds over keys cancel as far as this agrees with the dp_ij that they are made of. Goes over all keys, `key_tile` at
- * a time; the block begins without deltas. */
-void lab__fused_row_sums(fused_block *b, int64_t key_tile, double *sums);
+ * of ds over keys cancel as far as this agrees with the dp_ij that they are made of. Goes over all keys; the block
+ * begins without deltas. */
+void lab__fused_row_sums(fused_block *b, fused_number *sums);
 
 /* ---- attention_fused_forward.c, attention_fused_backward.c, attention_fused_bias.c --------------------------------------- */
 
@@ -217,7 +230,8 @@ lab_status lab__fused_forward(lab_op_call *call);
 size_t lab__fused_backward_scratch(const lab_vjp_call *call);
 lab_status lab__fused_backward(lab_vjp_call *call);
 size_t lab__fused_bias_scratch(const lab_vjp_call *call, const fused_problem *p);
-void lab__fused_bias_backward(const lab_vjp_call *call, const fused_problem *p, const double *row_sums, char *scratch);
+void lab__fused_bias_backward(const lab_vjp_call *call, const fused_problem *p, const fused_number *row_sums,
+                              char *scratch);
 
 /* The next `bytes` of a worker's memory. Counting goes on numbers, for sizes are found out by starting from NULL. */
 static inline char *lab__take(char **at, size_t bytes)

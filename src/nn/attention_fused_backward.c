@@ -43,8 +43,8 @@ typedef struct backward_job {
     char *apart[2];  /* dk, dv of workers, [tk][d or dv], where the place's columns are not side by side */
     char *memory;
     size_t memory_each;
-    double *row_sums; /* of all rows, where a gradient sums ds over keys: lab__fused_row_sums */
-    bool any_queries; /* dq is wanted, or scale's gradient, which is made of it */
+    fused_number *row_sums; /* of all rows, where a gradient sums ds over keys: lab__fused_row_sums */
+    bool any_queries;       /* dq is wanted, or scale's gradient, which is made of it */
 } backward_job;
 
 /* Where rows are added up: numbers side by side, `row` apart. */
@@ -111,10 +111,12 @@ static bool goes_apart(const backward_job *job, int operand)
     return place && place->strides[place->rank - 1] != 1;
 }
 
-/* Whether a gradient sums ds over keys, where it cancels: the bias's and the slopes'. */
+/* Whether a gradient sums ds over keys, where it cancels: the bias's, the slopes', and the scale's, for which it is
+ * worth its time in float64. */
 static bool sums_over_keys(const backward_job *job)
 {
-    return job->call->wants[IN_BIAS] || job->call->wants[IN_SLOPES];
+    return job->call->wants[IN_BIAS] || job->call->wants[IN_SLOPES] ||
+           (job->call->wants[IN_SCALE] && job->p.type == KERNEL_F64);
 }
 
 static int64_t row_count(const fused_problem *p)
@@ -137,7 +139,8 @@ static void lay_out_job(backward_job *job, char **at)
     const int64_t flight = job->units < UNITS_IN_FLIGHT ? job->units : UNITS_IN_FLIGHT;
     const int64_t rows = flight * job->ranges * p->group * p->tq;
     job->partial = lab__take(at, job->ranges > 1 ? (size_t)(rows * p->d) * p->size : 0);
-    job->row_sums = (double *)lab__take(at, sums_over_keys(job) ? (size_t)row_count(p) * sizeof(double) : 0);
+    job->row_sums =
+        (fused_number *)lab__take(at, sums_over_keys(job) ? (size_t)row_count(p) * sizeof(fused_number) : 0);
 }
 
 size_t lab__fused_backward_scratch(const lab_vjp_call *call)
@@ -403,17 +406,13 @@ static void write_queries(const backward_piece *piece, int index)
                     place->tensor->strides[place->tensor->rank - 1], dq, p->width, b->extra, place->add);
 }
 
-/* The derivative of the sink: -sum e^((sink - m_i) - ln l_i) delta_i, in a row without keys of 1 times it. */
+/* The derivative of the sink: -sum e^(sink - m_i) / l_i delta_i, in a row without keys of 1 times it. */
 static void add_to_sink(const backward_piece *piece, head_sums *sums)
 {
     const fused_block *b = &piece->block;
-    const fused_problem *p = b->p;
-    const lab_tensor *sink = p->in[IN_SINK];
-    const double logit = lab__number_at(p->type, sink->data, b->head * sink->strides[0]);
     for (int64_t i = 0; i < b->rows; i++) {
-        const double m = lab__number_at(p->type, b->maxima, i), log_sum = lab__number_at(p->type, b->log_sums, i);
-        const double weight = m == -INFINITY ? logit != -INFINITY : exp((logit - m) - log_sum);
-        sums->sink -= weight == 0 ? 0 : weight * lab__fused_delta(b, b->first + i);
+        const double weight = lab__fused_sink_weight(b, i);
+        sums->sink -= weight == 0 ? 0 : weight * lab__fused_delta(b, b->first + i).high;
     }
 }
 
@@ -496,7 +495,7 @@ static void run_row_sums(void *context, int64_t index, int worker)
         return;
     const int64_t left = b->sequence.tq - first;
     lab__fused_block_begin(b, index / blocks % p->heads, first, left < job->block ? left : job->block);
-    lab__fused_row_sums(b, job->key_tile, job->row_sums);
+    lab__fused_row_sums(b, job->row_sums);
 }
 
 /* One head's dq from its ranges, in their order. */

@@ -16,7 +16,7 @@ typedef struct bias_job {
     int64_t block;                                  /* queries of a tile */
     int64_t batches, heads, query_tiles, key_tiles; /* of the bias itself */
     bool query_axis, key_axis;                      /* whether it has an axis of its own there */
-    const double *row_sums;                         /* lab__fused_row_sums */
+    const fused_number *row_sums;                   /* lab__fused_row_sums */
     char *memory;
     size_t memory_each;
 } bias_job;
@@ -97,13 +97,24 @@ static void add_tile(bias_piece *piece, int64_t tile)
     }
 }
 
+/* Over all keys of a row ds sums to g (1 - p) + p sum_j p_ij dp_ij, p the sink's probability: 0 without lse and sink.
+ */
+static void add_rows(bias_piece *piece)
+{
+    const fused_block *b = &piece->block;
+    for (int64_t i = 0; i < b->rows; i++)
+        piece->sums[i] += lab__fused_row_of_slopes(b, i);
+}
+
 static void add_head(bias_piece *piece, int64_t head)
 {
     const int64_t block = piece->job->block;
     for (int64_t first = piece->first_query; first < piece->stop_query; first += block) {
         const int64_t left = piece->stop_query - first;
         lab__fused_block_begin(&piece->block, head, first, left < block ? left : block);
-        for (int64_t tile = piece->first_key; tile < piece->stop_key; tile += KEYS)
+        if (!piece->job->key_axis)
+            add_rows(piece);
+        for (int64_t tile = piece->first_key; piece->job->key_axis && tile < piece->stop_key; tile += KEYS)
             add_tile(piece, tile);
     }
 }
@@ -174,7 +185,8 @@ static void run_piece(void *context, int64_t index, int worker)
     write_sums(&piece);
 }
 
-void lab__fused_bias_backward(const lab_vjp_call *call, const fused_problem *p, const double *row_sums, char *scratch)
+void lab__fused_bias_backward(const lab_vjp_call *call, const fused_problem *p, const fused_number *row_sums,
+                              char *scratch)
 {
     bias_job job = make_job(call, p);
     char *end = NULL;

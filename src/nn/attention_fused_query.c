@@ -48,7 +48,7 @@ void lab__fused_save_row(const fused_problem *p, lab_tensor *const *out, const f
     const int64_t at = s->rows + head * s->row_head + query * s->row_step;
     const double log_sum = log(sum);
     lab__number_set(p->type, out[OUT_MAXIMUM]->data, at, saved);
-    lab__number_set(p->type, out[OUT_LOG_SUM]->data, at, log_sum);
+    lab__number_set(p->type, out[OUT_INVERSE]->data, at, sum == 0 ? 0 : 1 / sum);
     lab__number_set(p->type, out[OUT_LSE]->data, at, maximum == INFINITY ? maximum : maximum + log_sum);
 }
 

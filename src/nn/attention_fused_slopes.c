@@ -1,11 +1,11 @@
 /* attention_fused_slopes.c - a tile of probabilities again, and the derivative of its scores:
  *
- *     p_ij = e^((s_ij - m_i) - ln l_i)    dp_ij = dO_i . v_j    ds_ij = p_ij (dp_ij - delta_i),   delta_i = dO_i . O_i
+ *     p_ij = e^(s_ij - m_i) / l_i         dp_ij = dO_i . v_j    ds_ij = p_ij (dp_ij - delta_i),   delta_i = dO_i . O_i
  * - g_i
  *
  * with g the gradient of lse; with dropout's factors f, dp_ij f_ij takes dp_ij's place and p_ij f_ij goes to dv. m and
- * ln l are apart, because their sum, rounded once, would ruin p where scores are large. A soft cap multiplies ds by its
- * own derivative, 1 - tanh^2.
+ * 1 / l are apart: ln l + m, rounded once, would ruin p where scores are large, and ln l alone moves all of a row's p
+ * by as much as it is rounded. A soft cap multiplies ds by its own derivative, 1 - tanh^2.
  */
 #include "attention_fused.h"
 
@@ -13,16 +13,19 @@
 
 enum { FEW_KEYS = 20 };
 
+#define SATURATED 0.97 /* a row's largest probability */
+
 void lab__fused_block_memory(fused_block *b, const fused_problem *p, int64_t keys, char **at)
 {
     const size_t row = (size_t)b->stride * p->size, panel = (size_t)(keys * p->width) * p->size;
     b->p = p;
+    b->keys = keys;
     b->queries = lab__take(at, (size_t)p->d * row);
     b->gradients = lab__take(at, (size_t)p->dv * row);
     b->queries_turned = lab__take(at, (size_t)p->d * row);
     b->gradients_turned = lab__take(at, (size_t)p->dv * row);
     b->maxima = lab__take(at, row);
-    b->log_sums = lab__take(at, row);
+    b->inverses = lab__take(at, row);
     b->deltas = lab__take(at, row);
     b->rests = lab__take(at, row);
     b->probabilities = lab__take(at, (size_t)keys * row);
@@ -59,28 +62,54 @@ static double lse_gradient(const fused_block *b, int64_t query)
     return of_lse ? lab__number_at(b->p->type, of_lse->data, lab__element_place(of_lse, row_of(b, query))) : 0;
 }
 
-double lab__fused_delta(const fused_block *b, int64_t query)
+/* x - y: x to twice the precision of a double, and so is the result. */
+static fused_number less(fused_number x, double y)
+{
+    const double sum = x.high - y, taken = sum - x.high;
+    const double low = ((x.high - (sum - taken)) + (-y - taken)) + x.low;
+    const fused_number result = {.high = sum + low};
+    return isfinite(result.high) ? (fused_number){result.high, low - (result.high - sum)} : result;
+}
+
+fused_number lab__fused_delta(const fused_block *b, int64_t query)
 {
     const fused_problem *p = b->p;
     const fused_sequence *s = &b->sequence;
     const bool empty = lab__number_at(p->type, b->out[OUT_MAXIMUM]->data, row_of(b, query)) == -INFINITY;
-    double delta = 0;
+    fused_number delta = {0};
     if (b->sums && !empty) {
         delta = b->sums[row_of(b, query)];
     } else if (b->grad_out[OUT_RESULT] && !empty) {
         int64_t column;
         const char *gradient = gradient_at(b, query, &column);
         const char *out = lab__at(b->out[OUT_RESULT], p->size, s->out + b->head * s->out_head + query * s->out_row);
-        delta = p->kernels->row[p->type].dot(p->dv, gradient, column, out, 1);
+        delta.high = p->kernels->row[p->type].dot(p->dv, gradient, column, out, 1);
     }
-    return delta - lse_gradient(b, query);
+    return less(delta, lse_gradient(b, query));
 }
 
-static void set_delta(fused_block *b, int64_t i, double delta)
+double lab__fused_sink_weight(const fused_block *b, int64_t i)
+{
+    const fused_problem *p = b->p;
+    const lab_tensor *sink = p->in[IN_SINK];
+    const double m = lab__number_at(p->type, b->maxima, i);
+    const double logit = sink ? lab__number_at(p->type, sink->data, b->head * sink->strides[0]) : -INFINITY;
+    return logit == -INFINITY ? 0 : m == -INFINITY ? 1 : exp(logit - m) * lab__number_at(p->type, b->inverses, i);
+}
+
+double lab__fused_row_of_slopes(const fused_block *b, int64_t i)
+{
+    const int64_t query = b->first + i;
+    const double g = lse_gradient(b, query), sink = lab__fused_sink_weight(b, i);
+    const bool empty = lab__number_at(b->p->type, b->maxima, i) == -INFINITY;
+    return empty ? 0 : g * (1 - sink) + (sink == 0 ? 0 : sink * b->sums[row_of(b, query)].high);
+}
+
+static void set_delta(fused_block *b, int64_t i, fused_number delta)
 {
     const kernel_type type = b->p->type;
-    lab__number_set(type, b->deltas, i, delta);
-    lab__number_set(type, b->rests, i, delta - lab__number_at(type, b->deltas, i));
+    lab__number_set(type, b->deltas, i, delta.high);
+    lab__number_set(type, b->rests, i, (delta.high - lab__number_at(type, b->deltas, i)) + delta.low);
 }
 
 /* One query's row, scaled; its gradient, 0 for a row without keys whatever comes in. */
@@ -104,38 +133,86 @@ static void read_row(fused_block *b, int64_t i)
         memset(gradient, 0, (size_t)p->dv * p->size);
     }
     lab__number_set(p->type, b->maxima, i, maximum);
-    lab__number_set(p->type, b->log_sums, i, lab__number_at(p->type, b->out[OUT_LOG_SUM]->data, at));
-    set_delta(b, i, b->without_deltas ? 0 : lab__fused_delta(b, query));
+    lab__number_set(p->type, b->inverses, i, lab__number_at(p->type, b->out[OUT_INVERSE]->data, at));
+    set_delta(b, i, b->without_deltas ? (fused_number){0} : lab__fused_delta(b, query));
 }
 
-/* sum_j p_ij dp_ij of a panel's queries, from keys `key` .. key + n - 1, added to sums. Its deltas are 0. */
-static void add_row_sums(fused_block *b, int index, int64_t key, int64_t n, double *sums)
-{
-    const fused_problem *p = b->p;
-    const bool before_cap = b->before_cap;
-    b->before_cap = true;
-    if (lab__fused_slopes(b, index, key, n, 0, false))
-        for (int64_t j = 0; j < n; j++)
-            for (int64_t k = 0; k < p->width; k++)
-                sums[k] += lab__number_at(p->type, b->slopes, j * b->stride + index * p->width + k);
-    b->before_cap = before_cap;
-}
-
-/* Of a row with one key ds is exactly 0, of one with few it often cancels: then delta is made of what it is subtracted
- * from, which costs little. */
-static void sum_few_keys(fused_block *b, int index)
+/* Scores and dp of a panel and the keys `key` .. key + n - 1, into rows `row` .. of the tile, and dropout's factors.
+ * False if a mask forbids all of them. */
+static bool compute_scores(fused_block *b, int index, int64_t key, int64_t n, int64_t row, bool softened)
 {
     const fused_problem *p = b->p;
     const fused_panel *panel = &b->panels[index];
-    const int64_t key = panel->lowest / 4 * 4, n = panel->end - key;
-    double sums[FUSED_MAX_WIDTH] = {0};
-    if (b->sums || b->without_deltas || !b->grad_out[OUT_RESULT] || n <= 0 || n > FEW_KEYS)
+    const fused_sequence *s = &b->sequence;
+    const int64_t size = (int64_t)p->size, column = index * p->width, at = (row * b->stride + column) * size;
+    b->scores.scores = b->probabilities + at;
+    b->scores.stride = b->stride;
+    b->scores.extra = b->extra;
+    b->scores.softened = softened ? b->softened : NULL;
+    if (!lab__fused_scores(p, panel, key, n, b->queries_turned + column * size, b->stride, &b->scores))
+        return false;
+    const char *values = lab__at(p->in[IN_V], p->size, s->v + b->head / p->group * s->v_head + key * s->v_row);
+    p->multiply(n, p->width, p->dv, values, s->v_row, 1, b->gradients_turned + column * size, b->stride, b->slopes + at,
+                b->stride, false);
+    if (p->attrs->dropout > 0)
+        lab__fused_dropout(p, panel, key, n, b->factors);
+    return true;
+}
+
+/* delta of a panel's queries, but for the gradient of lse, from all their keys: sum_j p_ij dp_ij over sum_j p_ij, which
+ * with the sink's is 1 but for the rounding of p. Both are summed in twice the precision. */
+static void sum_panel(fused_block *b, int index, fused_number deltas[FUSED_MAX_WIDTH])
+{
+    const fused_problem *p = b->p;
+    const fused_panel *panel = &b->panels[index];
+    const int64_t column = index * p->width, at = column * (int64_t)p->size, width = p->width;
+    double totals[4 * FUSED_MAX_WIDTH] = {0};
+    int64_t end;
+    for (int64_t key = panel->lowest / 4 * 4; key < panel->end; key = end) {
+        const int64_t next = (key / b->keys + 1) * b->keys;
+        end = next < panel->end ? next : panel->end;
+        if (compute_scores(b, index, key, end - key, 0, false))
+            p->panel.totals(end - key, b->probabilities + at, b->slopes + at, b->stride, &b->scores.limits,
+                            b->maxima + at, b->inverses + at, p->attrs->dropout > 0 ? b->factors : NULL, totals);
+    }
+    for (int64_t k = 0; k < panel->rows; k++) {
+        const double sum = lab__number_at(p->type, totals, k), low = lab__number_at(p->type, totals, width + k);
+        const double weight = lab__number_at(p->type, totals, 2 * width + k);
+        const double weight_low = lab__number_at(p->type, totals, 3 * width + k);
+        const double excess = ((weight - 1) + lab__fused_sink_weight(b, column + k)) + weight_low;
+        deltas[k] = less((fused_number){sum, low}, sum * excess);
+    }
+}
+
+/* Whether a query that has a choice has nearly made it: then its ds are small beside the dp that they come from. */
+static bool is_saturated(const fused_block *b, int index)
+{
+    const fused_problem *p = b->p;
+    const fused_panel *panel = &b->panels[index];
+    for (int64_t k = 0; k < panel->rows; k++) {
+        int64_t first, stop;
+        lab__fused_keys_of(p, &b->sequence, panel->first + k, &first, &stop);
+        if (stop - first > 1 && lab__number_at(p->type, b->inverses, index * p->width + k) > SATURATED)
+            return true;
+    }
+    return false;
+}
+
+/* Of a row with one key ds is exactly 0, of one with few it often cancels: then delta is made of what it is subtracted
+ * from, which costs little. In float64 so it is wherever softmax is saturated. */
+static void sum_where_it_cancels(fused_block *b, int index)
+{
+    const fused_problem *p = b->p;
+    const fused_panel *panel = &b->panels[index];
+    const int64_t n = panel->end - panel->lowest / 4 * 4;
+    fused_number deltas[FUSED_MAX_WIDTH];
+    if (b->sums || b->without_deltas || !b->grad_out[OUT_RESULT] || n <= 0)
         return;
-    for (int64_t k = 0; k < p->width; k++)
-        set_delta(b, index * p->width + k, 0);
-    add_row_sums(b, index, key, n, sums);
+    if (n > FEW_KEYS && !(p->type == KERNEL_F64 && is_saturated(b, index)))
+        return;
+    sum_panel(b, index, deltas);
     for (int64_t k = 0; k < panel->rows; k++)
-        set_delta(b, index * p->width + k, sums[k] - lse_gradient(b, panel->first + k));
+        set_delta(b, index * p->width + k, less(deltas[k], lse_gradient(b, panel->first + k)));
     b->exact[index] = true;
 }
 
@@ -150,8 +227,8 @@ void lab__fused_block_begin(fused_block *b, int64_t head, int64_t first, int64_t
         read_row(b, i);
     for (int64_t i = rows; i < b->count * p->width; i++) {
         lab__number_set(p->type, b->maxima, i, 0);
-        lab__number_set(p->type, b->log_sums, i, 0);
-        set_delta(b, i, 0);
+        lab__number_set(p->type, b->inverses, i, 0);
+        set_delta(b, i, (fused_number){0});
     }
     for (int i = 0; i < b->count; i++) {
         const int64_t at = i * p->width, size = (int64_t)p->size;
@@ -164,50 +241,33 @@ void lab__fused_block_begin(fused_block *b, int64_t head, int64_t first, int64_t
     b->finite = p->panel.finite(rows, p->d, b->queries, p->d) && p->panel.finite(rows, p->dv, b->gradients, p->dv);
     for (int i = 0; i < b->count; i++) {
         b->exact[i] = b->sums || b->grad_out[OUT_LSE];
-        sum_few_keys(b, i);
+        sum_where_it_cancels(b, i);
     }
 }
 
 bool lab__fused_slopes(fused_block *b, int index, int64_t key, int64_t n, int64_t row, bool wants_allowed)
 {
     const fused_problem *p = b->p;
-    const fused_panel *panel = &b->panels[index];
-    const fused_sequence *s = &b->sequence;
-    const int64_t size = (int64_t)p->size, column = index * p->width, at = (row * b->stride + column) * size;
-    char *probabilities = b->probabilities + at, *slopes = b->slopes + at;
-    b->scores.scores = probabilities;
-    b->scores.stride = b->stride;
-    b->scores.extra = b->extra;
-    b->scores.softened = p->attrs->softcap > 0 && !b->before_cap ? b->softened : NULL;
-    if (!lab__fused_scores(p, panel, key, n, b->queries_turned + column * size, b->stride, &b->scores))
+    const int64_t column = index * p->width, at = column * (int64_t)p->size;
+    char *probabilities = b->probabilities + row * b->stride * (int64_t)p->size + at;
+    char *slopes = b->slopes + row * b->stride * (int64_t)p->size + at;
+    if (!compute_scores(b, index, key, n, row, p->attrs->softcap > 0 && !b->before_cap))
         return false;
-    const char *values = lab__at(p->in[IN_V], p->size, s->v + b->head / p->group * s->v_head + key * s->v_row);
-    p->multiply(n, p->width, p->dv, values, s->v_row, 1, b->gradients_turned + column * size, b->stride, slopes,
-                b->stride, false);
-    if (p->attrs->dropout > 0)
-        lab__fused_dropout(p, panel, key, n, b->factors);
     if (wants_allowed)
         p->panel.allowed(n, probabilities, b->stride, &b->scores.limits, b->allowed + row * b->stride + column,
                          b->stride);
-    p->panel.slopes(n, probabilities, slopes, b->stride, &b->scores.limits, b->maxima + column * size,
-                    b->log_sums + column * size, b->deltas + column * size,
-                    b->exact[index] ? b->rests + column * size : NULL, p->attrs->dropout > 0 ? b->factors : NULL,
+    p->panel.slopes(n, probabilities, slopes, b->stride, &b->scores.limits, b->maxima + at, b->inverses + at,
+                    b->deltas + at, b->exact[index] ? b->rests + at : NULL, p->attrs->dropout > 0 ? b->factors : NULL,
                     b->scores.softened);
     return true;
 }
 
-void lab__fused_row_sums(fused_block *b, int64_t key_tile, double *sums)
+void lab__fused_row_sums(fused_block *b, fused_number *sums)
 {
     for (int i = 0; i < b->count; i++) {
-        const fused_panel *panel = &b->panels[i];
-        double of_panel[FUSED_MAX_WIDTH] = {0};
-        int64_t end;
-        for (int64_t key = panel->lowest / 4 * 4; key < panel->end; key = end) {
-            const int64_t next = (key / key_tile + 1) * key_tile;
-            end = next < panel->end ? next : panel->end;
-            add_row_sums(b, i, key, end - key, of_panel);
-        }
-        for (int64_t k = 0; k < panel->rows; k++)
-            sums[row_of(b, panel->first + k)] = of_panel[k];
+        fused_number deltas[FUSED_MAX_WIDTH];
+        sum_panel(b, i, deltas);
+        for (int64_t k = 0; k < b->panels[i].rows; k++)
+            sums[row_of(b, b->panels[i].first + k)] = deltas[k];
     }
 }
