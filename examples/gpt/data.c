@@ -110,17 +110,20 @@ void data_close(data *d)
     lab_vocabulary_destroy(&d->characters);
 }
 
-enum { ROWS = 16 }; /* windows at once */
+/* Windows at once: as many as a small model computes well with, few of a large one, which keeps what it has computed.
+ */
+enum { ROWS = 16, NUMBERS = 1 << 17 };
 
 bool data_validate(const data *d, const lab_gpt *model, lab_graph *g, double *loss, lab_attention_stats *stats)
 {
     const int64_t length = model->config.context, count = lab_tokens_count(d->tokens);
-    const int64_t windows = (count - d->train - 1) / length;
+    const int64_t windows = (count - d->train - 1) / length, few = NUMBERS / (length * model->config.width);
+    const int64_t at_once = few < 1 ? 1 : few < ROWS ? few : ROWS;
     int64_t *tokens = malloc((size_t)(2 * ROWS * length) * sizeof *tokens);
     double sum = 0;
     lab_status status = tokens ? LAB_OK : LAB_ERR_MEMORY;
-    for (int64_t w = 0; w < windows && status == LAB_OK; w += ROWS) {
-        const int64_t rows = windows - w < ROWS ? windows - w : ROWS, shape[] = {rows, length};
+    for (int64_t w = 0; w < windows && status == LAB_OK; w += at_once) {
+        const int64_t rows = windows - w < at_once ? windows - w : at_once, shape[] = {rows, length};
         const int64_t first = d->train + w * length;
         lab_graph_reset(g);
         status = lab_tokens_read(d->tokens, first, rows * length, tokens);
