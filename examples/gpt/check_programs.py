@@ -5,7 +5,9 @@ text, with the cache and without, on one thread and on two. A disk that is full 
 What makes no sense is named, changes nothing, and ends with status 2.
 """
 import json
+import os
 import pathlib
+import pty
 import re
 import resource
 import signal
@@ -45,6 +47,22 @@ def training(work):
     ends = sorted(t["data_offsets"] for name, t in header.items() if name != "__metadata__")
     say(header["model.token.weight"]["shape"] == [len(set(TEXT)), 16] and ends[0][0] == 0 and ends[-1][1] == size and
         all(a[1] == b[0] for a, b in zip(ends, ends[1:])), "the checkpoint is a safetensors file", header)
+
+
+def bar_on_a_terminal(work):
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([TRAIN, "--text", str(work / "text"), "--out", str(work / "bar"), *SMALL, "--steps", "24"],
+                          stdout=subprocess.DEVNULL, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        try:
+            while more := os.read(ours, 4096):
+                shown += more
+        except OSError:  # the program has closed its side
+            pass
+    os.close(ours)
+    say(process.returncode == 0 and re.search(rb"\r\[#+\.*\] \d+/24  loss [\d.]+ .* left\x1b\[K", shown),
+        "on a terminal the bar is one line, written over", shown)
 
 
 def start(out, *options):
@@ -225,6 +243,6 @@ def bad_input(work):
 with tempfile.TemporaryDirectory() as folder:
     place = pathlib.Path(folder)
     (place / "text").write_text(TEXT, encoding="utf-8")
-    for part in training, stopping, full_disk, other_ways, sampling, bad_input:
+    for part in training, bar_on_a_terminal, stopping, full_disk, other_ways, sampling, bad_input:
         part(place)
 sys.exit(checks.failed > 0)
