@@ -44,8 +44,7 @@ typedef struct sampler {
     lab_graph *g;
     lab_gpt_cache *cache;
     int64_t *tokens, count; /* the prompt and what came of it */
-    int64_t *order;
-    double *p;
+    int64_t *heap, *chosen; /* of a token's choice, each as long as the vocabulary */
 } sampler;
 
 static bool complain(const char *what)
@@ -187,10 +186,10 @@ static bool begin(sampler *s)
         return false;
     const size_t vocabulary = (size_t)s->model.config.vocabulary;
     s->tokens = calloc(prompt + (size_t)s->o.tokens + 1, sizeof *s->tokens);
-    s->order = calloc(vocabulary, sizeof *s->order);
-    s->p = calloc(vocabulary, sizeof *s->p);
+    s->heap = calloc(vocabulary, sizeof *s->heap);
+    s->chosen = calloc(vocabulary, sizeof *s->chosen);
     s->g = lab_graph_create(&(lab_graph_opts){.inference = true, .batch_invariant = true});
-    if (!s->tokens || !s->order || !s->p || !s->g) {
+    if (!s->tokens || !s->heap || !s->chosen || !s->g) {
         fprintf(stderr, "gpt_sample: out of memory\n");
         return false;
     }
@@ -205,15 +204,15 @@ static void end(sampler *s)
     lab_vocabulary_destroy(&s->vocabulary);
     lab_gpt_free(&s->model);
     free(s->tokens);
-    free(s->order);
-    free(s->p);
+    free(s->heap);
+    free(s->chosen);
 }
 
 /* ---- A token --------------------------------------------------------------------------------------------------------- */
 
 /* The logits behind the last token. What the cache has is not computed again; when the context is full, its later half
  * is read anew, from position 0. */
-static const float *next_logits(sampler *s)
+static lab_tensor *next_logits(sampler *s)
 {
     const int64_t context = s->model.config.context, half = (context + 1) / 2;
     int64_t start = 0;
@@ -233,17 +232,63 @@ static const float *next_logits(sampler *s)
     lab_tensor *logits = last ? lab_matmul(s->g, last, lab_transpose(s->g, head, 0, 1)) : NULL;
     if (!logits)
         complain("the model");
-    return logits ? lab_tensor_data(logits) : NULL;
+    return logits;
 }
 
-static const double *ranked_by;
-
-static int by_probability(const void *a, const void *b)
+/* Of all tokens, from the logits: divided by the temperature once the largest is 0, so that none overflows. */
+static const float *probabilities(sampler *s, lab_tensor *logits)
 {
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    if (ranked_by[x] != ranked_by[y])
-        return ranked_by[x] > ranked_by[y] ? -1 : 1;
-    return x < y ? -1 : x > y;
+    lab_tensor *below = lab_sub(s->g, logits, lab_max(s->g, logits, -1, true));
+    lab_tensor *p = lab_softmax(s->g, lab_mul_scalar(s->g, below, fmin(1 / s->o.temperature, 1e30)), -1);
+    if (!p)
+        complain("the model");
+    return p ? lab_tensor_data(p) : NULL;
+}
+
+/* Whether token x comes before y: the likelier, of equals the first. */
+static bool is_before(const float *p, int64_t x, int64_t y)
+{
+    return p[x] != p[y] ? p[x] > p[y] : x < y;
+}
+
+/* Of a heap, whose parents come before their children, all but the token at `at` being so. */
+static void sift(const float *p, int64_t *heap, int64_t n, int64_t at)
+{
+    for (int64_t child; (child = 2 * at + 1) < n; at = child) {
+        child += child + 1 < n && is_before(p, heap[child + 1], heap[child]);
+        if (is_before(p, heap[at], heap[child]))
+            return;
+        const int64_t token = heap[at];
+        heap[at] = heap[child];
+        heap[child] = token;
+    }
+}
+
+/* The tokens that top-k and top-p leave, the likeliest first, into s->chosen; how many. Only as many are put in order
+ * as come out of the heap, and what is less likely than an equal share of what top-p leaves out does not get there. */
+static int64_t likeliest(sampler *s, const float *p, int64_t n)
+{
+    const bool cut = s->o.top_k > 0 && s->o.top_k < n;
+    const float least = cut ? 0 : (float)((1 - s->o.top_p) / (2 * (double)n));
+    int64_t waiting = 0, count = 0, few = 0;
+    double sum = 0, enough = s->o.top_p;
+    for (int64_t i = 0; i < n; i++)
+        if (p[i] >= least)
+            s->heap[waiting++] = i;
+    for (int64_t i = waiting / 2; i-- > 0;)
+        sift(p, s->heap, waiting, i);
+    for (; waiting > 0 && (cut ? count < s->o.top_k : count == 0 || sum < enough); count++) {
+        s->chosen[count] = s->heap[0];
+        sum += (double)p[s->heap[0]];
+        s->heap[0] = s->heap[--waiting];
+        sift(p, s->heap, waiting, 0);
+    }
+    if (!cut)
+        return count;
+    enough *= sum; /* of those that top-k left */
+    for (sum = 0; few < count && (few == 0 || sum < enough); few++)
+        sum += (double)p[s->chosen[few]];
+    return few;
 }
 
 /* A number in [0, 1) that is a function of the seed and of the token's place (splitmix64). */
@@ -255,46 +300,50 @@ static double uniform(int64_t seed, int64_t place)
     return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
 }
 
-static int64_t choose(sampler *s, const float *logits)
+static int64_t largest(const float *logits, int64_t n)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; i++)
+        best = logits[i] > logits[best] ? i : best;
+    return best;
+}
+
+/* The next token, -1 after a message. Where nothing is left out, tokens need no order. */
+static int64_t choose(sampler *s, lab_tensor *logits)
 {
     const int64_t n = s->model.config.vocabulary;
-    int64_t best = 0, kept = n;
-    for (int64_t i = 0; i < n; i++)
-        best = logits[i] > logits[best] ? i : best;
     if (s->o.temperature == 0)
-        return best;
+        return largest(lab_tensor_data(logits), n);
+    const float *p = probabilities(s, logits);
+    if (!p)
+        return -1;
+    const bool ordered = (s->o.top_k > 0 && s->o.top_k < n) || s->o.top_p < 1;
+    const int64_t count = ordered ? likeliest(s, p, n) : n;
     double sum = 0, so_far = 0;
-    for (int64_t i = 0; i < n; i++) {
-        s->order[i] = i;
-        s->p[i] = exp(((double)logits[i] - (double)logits[best]) / s->o.temperature);
+    for (int64_t i = 0; i < count; i++)
+        sum += (double)p[ordered ? s->chosen[i] : i];
+    if (!(sum > 0)) {
+        fprintf(stderr, "gpt_sample: the model's logits are not finite\n");
+        return -1;
     }
-    ranked_by = s->p;
-    qsort(s->order, (size_t)n, sizeof *s->order, by_probability);
-    if (s->o.top_k > 0 && s->o.top_k < n)
-        kept = s->o.top_k;
-    for (int64_t i = 0; i < kept; i++)
-        sum += s->p[s->order[i]];
-    const double enough = s->o.top_p * sum;
-    int64_t few = 0;
-    for (sum = 0; few < kept && (few == 0 || sum < enough); few++)
-        sum += s->p[s->order[few]];
     const double at = uniform(s->o.seed, s->count) * sum;
-    for (int64_t i = 0; i < few; i++) {
-        so_far += s->p[s->order[i]];
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t token = ordered ? s->chosen[i] : i;
+        so_far += (double)p[token];
         if (at < so_far)
-            return s->order[i];
+            return token;
     }
-    return s->order[few - 1];
+    return ordered ? s->chosen[count - 1] : n - 1;
 }
 
 static bool sample(sampler *s)
 {
     fputs(s->o.prompt, stdout);
     for (int64_t i = 0; i < s->o.tokens; i++) {
-        const float *logits = next_logits(s);
-        if (!logits)
+        lab_tensor *logits = next_logits(s);
+        const int64_t token = logits ? choose(s, logits) : -1;
+        if (token < 0)
             return false;
-        const int64_t token = choose(s, logits);
         s->tokens[s->count++] = token;
         if (!write_token(s, token))
             return false;
