@@ -14,7 +14,7 @@ configures an optimised build in build/, and compiles it. Afterwards:
     meson test -C build         runs the tests
 
   --ci      also installs what only .ci/run needs: clang and its tools, the sanitizers, a C++ compiler, valgrind, qemu,
-            a compiler for aarch64, every BLAS there is, doxygen, gcovr, abidiff, git
+            a compiler for aarch64, every BLAS there is, doxygen, gcovr, abidiff, git; warnings are errors
   --help    prints this
 TEXT
 }
@@ -169,10 +169,16 @@ fi
 
 # ---- Building --------------------------------------------------------------------------------------------------------
 
+# CI does not let a warning pass; a stranger's compiler may know newer ones.
+strict=
+[ $ci = no ] || strict='-Dwarning_level=3 -Dwerror=true'
+# shellcheck disable=SC2086 # a list of words
 if [ ! -f build/build.ninja ]; then
     # What a configuration that failed half-way has left would be taken for a finished one.
     rm -rf build/meson-private build/meson-info
-    meson setup build
+    meson setup build $strict
+elif [ -n "$strict" ]; then
+    meson configure build $strict
 fi
 ninja -C build
 say 'ready: build/bench/attn_bench times attention, meson test -C build runs the tests'
