@@ -131,12 +131,12 @@ typedef struct bench_option {
     bool many;
     int64_t least, most;      /* of numbers */
     const char *const *words; /* NULL-terminated; NULL: numbers */
-    const char **string;      /* any text: it points into the arguments */
     const char **file;
     const char *const *endings; /* a file's name must end so; NULL: any name, and "-" for stdout */
     bench_reals *reals;
     double above; /* what real numbers must be greater than */
     bool *flag;
+    const char **string; /* any text: it points into the arguments */
 } bench_option;
 
 typedef struct bench_program {
