@@ -100,8 +100,9 @@ void gpt_draw(FILE *script, const study *s)
     fprintf(script,
             "set samples 2\nset grid\nset multiplot layout 3,%d title 'Loss over learning rate (above %g, or diverged: "
             "at the edge), and "
-            "at the best rate largest weight and entropy, thin: first layer, thick: last (%lld seeds)'\n",
-            of->optimizers.count * of->d.count, most_loss, (long long)of->seeds.values[0]);
+            "at the best rate largest weight and entropy, thin: first layer, thick: last (%lld seed%s)'\n",
+            of->optimizers.count * of->d.count, most_loss, (long long)of->seeds.values[0],
+            of->seeds.values[0] == 1 ? "" : "s");
     for (int row = 0; row < 3; row++)
         for (int o = 0; o < of->optimizers.count; o++)
             for (int d = 0; d < of->d.count; d++) {

@@ -120,6 +120,8 @@ void gpt_report(FILE *out, const study *s)
 
 /* ---- For programs -------------------------------------------------------------------------------------------------------- */
 
+enum { ALONG = 11 /* moments in the document; the picture has all */ };
+
 /* With four digits: there are many of these, and seeds differ in the third. */
 static json_t *short_number(double value)
 {
@@ -128,7 +130,7 @@ static json_t *short_number(double value)
     return bench_json_number(strtod(text, NULL));
 }
 
-/* A curve's numbers at `count` moments, from the first to the last. */
+/* A curve's numbers at so many moments, evenly spaced from the first to the last. */
 static json_t *curve_json(const study *s, gpt_place at, gpt_curve curve, int layer, int count)
 {
     json_t *list = json_array();
@@ -144,6 +146,16 @@ static json_t *layers_json(const study *s, gpt_place at, gpt_curve curve, int co
     json_t *list = json_array();
     for (int layer = 0; layer < layers_of(s); layer++)
         json_array_append_new(list, curve_json(s, at, curve, layer, count));
+    return list;
+}
+
+/* Every layer's number after training. */
+static json_t *ends_json(const study *s, gpt_place at, gpt_curve curve)
+{
+    json_t *list = json_array();
+    for (int layer = 0; layer < layers_of(s); layer++)
+        json_array_append_new(list,
+                              short_number(gpt_mean(s, at, gpt_value(&s->settings, curve, layer, GPT_MOMENTS - 1))));
     return list;
 }
 
@@ -165,8 +177,7 @@ static json_t *rate_json(const study *s, gpt_place at)
                      short_number(gpt_mean(s, at, GPT_LOSS)), "loss_by_seed", seeds_json(s, at), "diverged_at",
                      short_number(gpt_mean(s, at, GPT_DIVERGED_AT)), "train_loss",
                      curve_json(s, at, GPT_TRAIN_LOSS, 0, GPT_MOMENTS), "largest_weight",
-                     layers_json(s, at, GPT_LARGEST_WEIGHT, 3), "entropy_ratio",
-                     layers_json(s, at, GPT_ENTROPY_RATIO, 3));
+                     ends_json(s, at, GPT_LARGEST_WEIGHT), "entropy_ratio", ends_json(s, at, GPT_ENTROPY_RATIO));
 }
 
 static json_t *rate_or_null(const study *s, gpt_place at, int rate)
@@ -202,8 +213,8 @@ static json_t *row_json(const study *s, gpt_place at)
         json_array_append_new(list, rate_json(s, (gpt_place){at.optimizer, at.d, at.law, r}));
     good = json_object_set_new(row, "rates", list) == 0 && good;
     json_t *curves = json_pack("{s:f, s:o, s:o}", "rate", gpt_rate(&s->settings, along), "largest_weight",
-                               layers_json(s, along, GPT_LARGEST_WEIGHT, GPT_MOMENTS), "entropy_ratio",
-                               layers_json(s, along, GPT_ENTROPY_RATIO, GPT_MOMENTS));
+                               layers_json(s, along, GPT_LARGEST_WEIGHT, ALONG), "entropy_ratio",
+                               layers_json(s, along, GPT_ENTROPY_RATIO, ALONG));
     if (json_object_set_new(row, "along", curves) == 0 && good)
         return row;
     json_decref(row);
@@ -225,15 +236,21 @@ static json_t *transfer_json(const study *s, int optimizer, int law)
                      short_number(to.best_loss));
 }
 
+static json_t *moments_json(const study *s, int count)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < count; i++)
+        json_array_append_new(list, json_integer(gpt_moment_step(&s->settings, i * (GPT_MOMENTS - 1) / (count - 1))));
+    return list;
+}
+
 static bool describe_settings(const study *s, json_t *settings)
 {
-    json_t *moments = json_array();
-    for (int i = 0; i < GPT_MOMENTS; i++)
-        json_array_append_new(moments, json_integer(gpt_moment_step(&s->settings, i)));
-    json_t *more = json_pack("{s:i, s:i, s:i, s:f, s:s, s:f, s:o, s:o}", "width", GPT_WIDTH, "context", GPT_CONTEXT,
-                             "windows", (int)(GPT_BATCHES * s->settings.batch.values[0]), "margin", gpt_margin,
-                             "diverged", "the loss was not finite", "uniform_largest_weight", gpt_uniform_weight(),
-                             "moments", moments, "text", gpt_text_json());
+    json_t *more =
+        json_pack("{s:i, s:i, s:i, s:f, s:s, s:f, s:o, s:o, s:o}", "width", GPT_WIDTH, "context", GPT_CONTEXT,
+                  "windows", (int)(GPT_BATCHES * s->settings.batch.values[0]), "margin", gpt_margin, "diverged",
+                  "the loss was not finite", "uniform_largest_weight", gpt_uniform_weight(), "train_loss_steps",
+                  moments_json(s, GPT_MOMENTS), "along_steps", moments_json(s, ALONG), "text", gpt_text_json());
     const bool good = more && json_object_update(settings, more) == 0;
     json_decref(more);
     return good;

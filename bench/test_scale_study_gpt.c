@@ -55,7 +55,7 @@ static const char *fill(const char *arguments)
     return filled;
 }
 
-/* The mean over layers of a row's curve, at its first (0), middle (10) or last (20) moment. */
+/* The mean over layers of a row's curve, at its first (0), middle (5) or last (10) moment. */
 static double along(const json_t *row, const char *curve, size_t moment)
 {
     const json_t *layers = json_object_get(json_object_get(row, "along"), curve), *layer;
@@ -63,7 +63,7 @@ static double along(const json_t *row, const char *curve, size_t moment)
     double sum = 0;
     json_array_foreach(layers, i, layer)
     {
-        assert_int_equal(json_array_size(layer), 21);
+        assert_int_equal(json_array_size(layer), 11);
         sum += json_number_value(json_array_get(layer, moment));
     }
     assert_true(i > 0);
@@ -93,7 +93,7 @@ static void expect_row(const json_t *document, const char *optimizer, const char
     else
         assert_true(json_number_value(bad) > number(row, "bar"));
     expect_between("the best rate", number(row, "best_rate"), 0.0299 * factor, 0.0301 * factor);
-    expect_between("largest weight at the end", along(row, "largest_weight", 20), 0.07, 1);
+    expect_between("largest weight at the end", along(row, "largest_weight", 10), 0.07, 1);
 }
 
 static void a_model_learns_at_one_rate_and_starts_saturated_without_a_scale(void **state)
