@@ -84,6 +84,17 @@ lab_tensor *lab__refuse(lab_graph *g, const char *name, lab_status status, const
 /* True if g is there and healthy. */
 bool lab__healthy(const lab_graph *g);
 
+/* ---- What layers may ask of a graph ------------------------------------------------------------------------------ */
+
+/* False on an inference graph, whose results have no gradients. */
+bool lab__is_recording(const lab_graph *g);
+
+/* Whether products go to the tile product. */
+bool lab__is_batch_invariant(const lab_graph *g);
+
+/* Memory that lives as long as what is computed on g now; NULL if there is none, which is the caller's to say. */
+void *lab__keep(lab_graph *g, size_t bytes);
+
 /* ---- Between the engine's own files ---------------------------------------------------------------------------- */
 
 /* g's own header for t: t itself if computed on g, the proxy of a foreign tensor (made at first sight when `make`),

@@ -142,6 +142,21 @@ bool lab__healthy(const lab_graph *g)
     return g && g->status == LAB_OK;
 }
 
+bool lab__is_recording(const lab_graph *g)
+{
+    return g->base_mode == MODE_RECORD;
+}
+
+bool lab__is_batch_invariant(const lab_graph *g)
+{
+    return g->batch_invariant;
+}
+
+void *lab__keep(lab_graph *g, size_t bytes)
+{
+    return lab__arena_take(&g->results, bytes);
+}
+
 static void fail(lab_graph *g, const char *name, lab_status status, const char *format, va_list arguments)
 {
     if (!g || g->status != LAB_OK)

@@ -133,8 +133,8 @@ static lab_tensor *attend_to(lab_graph *g, const packed *p, int64_t s, lab_tenso
 static lab_tensor *attend_to_all(lab_graph *g, const packed *p)
 {
     int64_t n = p->sequences > 0 ? p->sequences : 1;
-    lab_tensor **outs = lab__arena_take(&g->results, (size_t)n * sizeof *outs);
-    lab_tensor **lses = lab__arena_take(&g->results, (size_t)n * sizeof *lses);
+    lab_tensor **outs = lab__keep(g, (size_t)n * sizeof *outs);
+    lab_tensor **lses = lab__keep(g, (size_t)n * sizeof *lses);
     if (!outs || !lses)
         return lab__refuse(g, "attention_packed", LAB_ERR_MEMORY, "no memory for %lld sequences", (long long)n);
     for (int64_t s = 0; s < n; s++) {

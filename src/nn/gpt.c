@@ -220,9 +220,9 @@ static lab_tensor *apply_block(lab_graph *g, const lab_gpt *x, int64_t layer, la
                                const lab_gpt_opts *opts)
 {
     const lab_attention_opts attention = attention_of(x, opts, cache, layer);
-    if (cache || !opts || !opts->recompute || g->base_mode != MODE_RECORD)
+    if (cache || !opts || !opts->recompute || !lab__is_recording(g))
         return lab_block_apply(g, &x->block[layer], h, cache ? cache->layer[layer] : NULL, &attention);
-    recomputed *r = lab__healthy(g) ? lab__arena_take(&g->results, sizeof *r) : NULL;
+    recomputed *r = lab__healthy(g) ? lab__keep(g, sizeof *r) : NULL;
     if (!r)
         return lab__healthy(g) ? lab__refuse(g, "gpt", LAB_ERR_MEMORY, "no memory for a block's options") : NULL;
     *r = (recomputed){&x->block[layer], attention};

@@ -126,7 +126,7 @@ static lab_status check_append(const lab_graph *g, const lab_kv_cache *c, const 
 {
     if (!c)
         return lab__fail(LAB_ERR_ARGUMENT, "the cache is NULL");
-    if (g->base_mode == MODE_RECORD)
+    if (lab__is_recording(g))
         return lab__fail(LAB_ERR_STATE, "a cache is for inference graphs: what it keeps has no gradient");
     lab_status status = check_rows(g, c, k, "k", c->k);
     if (status == LAB_OK)
@@ -189,7 +189,7 @@ static lab_status check_call(const lab_graph *g, const lab_tensor *q, const lab_
 {
     if (!c || !q)
         return lab__fail(LAB_ERR_ARGUMENT, "%s is NULL", c ? "q" : "the cache");
-    if (g->base_mode == MODE_RECORD)
+    if (lab__is_recording(g))
         return lab__fail(LAB_ERR_STATE, "a cache is for inference graphs: what it keeps has no gradient");
     if (!lab__readable(g, q))
         return lab__fail(LAB_ERR_STATE, "q (%s) was computed on another graph", lab__tensor_text(q));

@@ -59,7 +59,7 @@ static head_run run_of(const lab_graph *g, const void *attrs, lab_tensor *const 
                   .targets = in[IN_TARGETS],
                   .type = lab__type_of(hidden),
                   .size = lab_dtype_size(hidden->dtype),
-                  .tiled = g->batch_invariant,
+                  .tiled = lab__is_batch_invariant(g),
                   .width = lab__row_length(hidden),
                   .hidden_rows = lab__rows_of(hidden)};
     r.chunk = chunk_rows(l, r.size);

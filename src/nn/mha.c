@@ -193,7 +193,7 @@ lab_tensor *lab_mha_apply(lab_graph *g, const lab_mha *x, lab_tensor *input, lab
     if (cache && memory)
         return lab__refuse(g, "mha", LAB_ERR_UNSUPPORTED,
                            "a cache keeps the input's own keys: memory does not go with it");
-    if (cache && g->base_mode == MODE_RECORD)
+    if (cache && lab__is_recording(g))
         return lab__refuse(g, "mha", LAB_ERR_STATE, "a cache is for inference graphs: what it keeps has no gradient");
     memory = memory ? memory : input;
     if (input->rank < 2 || input->rank >= LAB_MAX_RANK || memory->rank != input->rank)
