@@ -307,7 +307,7 @@ void twin_other_precision(twin_case *t, const twin_case *of)
 
 twin_run twin_attend(const twin_case *t, lab_path path, bool with_gradients)
 {
-    twin_run r = {.g = lab_graph_create(NULL)};
+    twin_run r = {.g = lab_graph_create(&(lab_graph_opts){.batch_invariant = t->batch_invariant})};
     const attention_case *c = &t->c;
     lab_attention_opts o = c->opts;
     lab_tensor *operands[3], *lse = NULL, *loss = NULL;

@@ -33,6 +33,7 @@ typedef struct twin_case {
     operand_view views[3];
     result_view result;
     bool recorded;                     /* gradients are asked for with create_graph: the fused op's are its twin's */
+    bool batch_invariant;              /* products are the library's own on both paths */
     bool no_stats;                     /* as one query alone, which goes a way of its own, must have it */
     bool out_wanted, lse_wanted;       /* the loss is of the result, of lse, or of both */
     lab_tensor *weights, *lse_weights; /* of the loss */
