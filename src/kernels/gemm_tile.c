@@ -19,7 +19,7 @@ enum {
     CACHED_BYTES = 65536,
     BLOCK_STEPS = 256, /* of a block of B that is read where it is: some 256 KiB */
     BLOCK_BYTES = 262144,
-    FEW = 4,  /* vectors that matvec takes at once */
+    FEW = 3,  /* vectors: more of them are worth B's way through the buffer */
     MANY = 16 /* rows that are worth their being read side by side */
 };
 
@@ -70,14 +70,26 @@ static void multiply_columns(const panel *p, int64_t first, int64_t cols, int64_
     }
 }
 
-/* By matvec, if one side has few vectors and the other's lie dense along k. */
+/* Rows of A times each of a few vectors, so many rows at a time that the second vector meets them in the cache. */
+static void multiply_vectors(const panel *p, int64_t m, int64_t vectors, const char *a, int64_t a_row, const char *x,
+                             int64_t x_step, int64_t x_next, char *c, int64_t c_step, int64_t c_next)
+{
+    int64_t rows = vectors == 1 ? m : BLOCK_BYTES / 2 / p->size / p->k;
+    rows = rows < MANY ? MANY : rows;
+    for (int64_t first = 0; first < m; first += rows)
+        for (int64_t v = 0; v < vectors; v++)
+            lab__kernels()->matvec[p->type](least(rows, m - first), p->k, a + first * a_row * p->size, a_row,
+                                            x + v * x_next * p->size, x_step,
+                                            c + (first * c_step + v * c_next) * p->size, c_step, p->add);
+}
+
+/* If one side is a few vectors and the other's lie dense along k. */
 static bool multiply_few(const panel *p)
 {
-    kernel_matvec_fn matvec = lab__kernels()->matvec[p->type];
     if (p->n <= FEW && p->m >= MANY && p->a_col == 1)
-        matvec(p->m, p->n, p->k, p->a, p->a_row, p->b, p->b_row, p->b_col, p->c, p->c_row, 1, p->add);
+        multiply_vectors(p, p->m, p->n, p->a, p->a_row, p->b, p->b_row, p->b_col, p->c, p->c_row, 1);
     else if (p->m <= FEW && p->n >= MANY && p->b_row == 1)
-        matvec(p->n, p->m, p->k, p->b, p->b_col, p->a, p->a_col, p->a_row, p->c, 1, p->c_row, p->add);
+        multiply_vectors(p, p->n, p->m, p->b, p->b_col, p->a, p->a_col, p->a_row, p->c, 1, p->c_row);
     else
         return false;
     return true;

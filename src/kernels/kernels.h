@@ -100,10 +100,10 @@ typedef struct kernel_row_fns {
 typedef void (*kernel_tile_fn)(int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row, int64_t a_column,
                                const void *b, int64_t b_row, void *c, int64_t c_row, bool add);
 
-/* Y = A X, or Y += A X, of 1 to 4 vectors: A is m x k, its rows dense and a_row apart, X is k x vectors and Y is
- * m x vectors, of any strides. Bits are the tile product's; A is read once, as it comes from memory. */
-typedef void (*kernel_matvec_fn)(int64_t m, int64_t vectors, int64_t k, const void *a, int64_t a_row, const void *x,
-                                 int64_t x_row, int64_t x_column, void *y, int64_t y_row, int64_t y_column, bool add);
+/* y = A x, or y += A x: A is m x k, its rows dense and a_row apart. Bits are the tile product's; A is read once, as it
+ * comes from memory. */
+typedef void (*kernel_matvec_fn)(int64_t m, int64_t k, const void *a, int64_t a_row, const void *x, int64_t x_step,
+                                 void *y, int64_t y_step, bool add);
 
 /* Which of a piece's n keys a query may see: [first, stop), one for each query of a panel, from the piece's first key
  * on; and the keys that all of them may see, full_first <= j < full_stop. first and stop are NULL where these are all

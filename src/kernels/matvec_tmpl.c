@@ -1,92 +1,56 @@
-/* matvec_tmpl.c - a matrix with dense rows times one vector, or a few: a product that is no more than reading the
- * matrix, once, as fast as memory gives it. Decoding is made of such.
+/* matvec_tmpl.c - a matrix with dense rows times a vector: a product that is no more than reading the matrix, once, as
+ * fast as memory gives it. Decoding is made of such.
  *
- * The bits are the tile product's: one accumulator for each element, which starts at 0, or at Y's element where the
+ * The bits are the tile product's: one accumulator for each element, which starts at 0, or at y's element where the
  * product is added, and k ascends. So lanes are rows, which are turned in registers. Rows beside one another are no
  * stream to a processor: it would wait at the beginning of each. The rows of a vector are therefore far apart, a
  * LANES-th of the matrix, and every lane reads on where its row before has ended. (Two threads of a Zen 3 read 41 GB/s
  * so, what its memory gives at most, and 30 with neighbours in a vector, of 3 KB each.)
  */
 
-/* Vectors that are multiplied while the matrix comes by; elements of a cache line; bytes that lines are asked for ahead
- * of their use. */
-enum { MATVEC_MOST = 4, MATVEC_LINE = 64 / sizeof(real), MATVEC_AHEAD = 512 };
+/* Elements of a cache line; bytes that lines are asked for ahead of their use: beyond the last row there may be
+ * nothing, which does no harm. */
+enum { MATVEC_LINE = 64 / sizeof(real), MATVEC_AHEAD = 512 };
 
-/* Beyond the last row there may be nothing, which does no harm. */
-ALWAYS_INLINE void FN(matvec_ask)(int64_t rows, const real *a, int64_t a_row)
+/* LANES rows, all of k that comes LANES by LANES; how much that is. */
+ALWAYS_INLINE int64_t FN(matvec_rows)(int64_t k, const real *a, int64_t a_row, const real *x, int64_t x_step, real *y,
+                                      int64_t y_step, bool add)
 {
-    for (int64_t i = 0; i < rows; i++)
-        __builtin_prefetch((const void *)((uintptr_t)a + (uintptr_t)(i * a_row) * sizeof(real) + MATVEC_AHEAD), 0, 2);
-}
-
-/* `steps` steps of k, LANES at most. Vectors, and mostly rows and steps, are constants where this is inlined. */
-ALWAYS_INLINE void FN(matvec_steps)(int vectors, int64_t rows, int64_t steps, const real *a, int64_t a_row,
-                                    FN(strided) x, vec *sum)
-{
-    vec turned[LANES];
-    FN(turn_block)(rows, steps, turned, a, a_row, 1);
-    for (int64_t k = 0; k < steps; k++)
-        for (int v = 0; v < vectors; v++)
-            sum[v] = FN(vec_fma)(FN(broadcast)(x.at[k * x.row + v * x.column]), turned[k], sum[v]);
-}
-
-/* Y[i, v] of LANES rows at most. */
-ALWAYS_INLINE void FN(matvec_rows)(int vectors, int64_t rows, int64_t k, const real *a, int64_t a_row, FN(strided) x,
-                                   FN(result) y, int64_t y_column)
-{
-    vec sum[MATVEC_MOST];
     real part[LANES] = {0};
-    for (int v = 0; v < vectors; v++) {
-        if (y.add)
-            FN(gather)(rows, part, y.at + v * y_column, y.row);
-        sum[v] = FN(load)(part);
-    }
     int64_t done = 0;
-    for (; done + LANES <= k; done += LANES, x.at += LANES * x.row) {
-        if (done % MATVEC_LINE == 0)
-            FN(matvec_ask)(rows, a + done, a_row);
-        FN(matvec_steps)(vectors, rows, LANES, a + done, a_row, x, sum);
+    if (add)
+        FN(gather)(LANES, part, y, y_step);
+    vec sum = FN(load)(part);
+    for (; done + LANES <= k; done += LANES, x += LANES * x_step) {
+        vec turned[LANES];
+        for (int i = 0; i < LANES && done % MATVEC_LINE == 0; i++)
+            __builtin_prefetch(
+                (const void *)((uintptr_t)a + (uintptr_t)(i * a_row + done) * sizeof(real) + MATVEC_AHEAD), 0, 2);
+        for (int i = 0; i < LANES; i++)
+            turned[i] = FN(load)(a + i * a_row + done);
+        FN(turn)(turned);
+        for (int i = 0; i < LANES; i++)
+            sum = FN(vec_fma)(FN(broadcast)(x[i * x_step]), turned[i], sum);
     }
-    if (done < k)
-        FN(matvec_steps)(vectors, rows, k - done, a + done, a_row, x, sum);
-    for (int v = 0; v < vectors; v++) {
-        FN(store)(part, sum[v]);
-        FN(scatter)(rows, y.at + v * y_column, y.row, part);
-    }
+    FN(store)(part, sum);
+    FN(scatter)(LANES, y, y_step, part);
+    return done;
 }
 
-/* All rows. */
-ALWAYS_INLINE void FN(matvec_all)(int vectors, int64_t m, int64_t k, const real *a, int64_t a_row, FN(strided) x,
-                                  FN(result) y, int64_t y_column)
+static void FN(matvec)(int64_t m, int64_t k, const void *matrix, int64_t a_row, const void *vector, int64_t x_step,
+                       void *result, int64_t y_step, bool add)
 {
-    const int64_t apart = m / LANES, rest = m % LANES;
-    FN(result) spread = {y.at, y.row * apart, y.add};
-    for (int64_t i = 0; i < apart; i++, spread.at += y.row)
-        FN(matvec_rows)(vectors, LANES, k, a + i * a_row, a_row * apart, x, spread, y_column);
-    y.at += apart * LANES * y.row;
-    if (rest > 0)
-        FN(matvec_rows)(vectors, rest, k, a + apart * LANES * a_row, a_row, x, y, y_column);
-}
-
-static void FN(matvec)(int64_t m, int64_t vectors, int64_t k, const void *a, int64_t a_row, const void *x,
-                       int64_t x_row, int64_t x_column, void *y, int64_t y_row, int64_t y_column, bool add)
-{
-    const FN(strided) right = {x, x_row, x_column};
-    const FN(result) result = {y, y_row, add};
-    switch (vectors) {
-    case 1:
-        FN(matvec_all)(1, m, k, a, a_row, right, result, y_column);
-        break;
-    case 2:
-        FN(matvec_all)(2, m, k, a, a_row, right, result, y_column);
-        break;
-    case 3:
-        FN(matvec_all)(3, m, k, a, a_row, right, result, y_column);
-        break;
-    case 4:
-        FN(matvec_all)(4, m, k, a, a_row, right, result, y_column);
-        break;
-    default:
-        break;
+    const real *a = matrix, *x = vector;
+    real *y = result;
+    const int64_t apart = m / LANES, left = m % LANES;
+    for (int64_t i = 0; i < apart; i++) {
+        const real *row = a + i * a_row;
+        const int64_t done = FN(matvec_rows)(k, row, a_row * apart, x, x_step, y + i * y_step, y_step * apart, add);
+        if (done < k)
+            FN(tile)
+        (LANES, 1, k - done, row + done, a_row * apart, 1, x + done * x_step, x_step, y + i * y_step, y_step * apart,
+         true);
     }
+    if (left > 0)
+        FN(tile)(left, 1, k, a + (m - left) * a_row, a_row, 1, x, x_step, y + (m - left) * y_step, y_step, add);
 }

@@ -196,7 +196,10 @@ static void FN(tile_rest)(int64_t m, int64_t n, int64_t depth, FN(strided) a, FN
 {
     switch (m) {
     case 6:
-        FN(tile_few)(6, TILE_VECTORS, n, depth, a, b, c);
+        if (TILE_ROWS == 6) /* there is code for it already */
+            FN(tile_whole)(6, n, depth, a, b, c);
+        else
+            FN(tile_few)(6, TILE_VECTORS, n, depth, a, b, c);
         break;
     case 5:
         FN(tile_few)(5, TILE_VECTORS, n, depth, a, b, c);
