@@ -46,7 +46,7 @@ static void draw_losses(FILE *script, const study *s, gpt_place at)
     at.rate = of->rates.count - 1;
     fprintf(script,
             "set title '%s, d = %lld'\nset logscale x\nset format x '%%g'\nset xrange [%g:%g]\nset yrange [%g:%g]\n"
-            "set xlabel 'learning rate'\nset ylabel 'loss on text held back'\nset key bottom left samplen 1\nplot",
+            "set xlabel 'learning rate'\nset ylabel 'loss on text held back'\nset key top left samplen 1\nplot",
             study_optimizer_words[of->optimizers.values[at.optimizer]], (long long)of->d.values[at.d],
             gpt_rate(of, first) / 1.5, gpt_rate(of, at) * 1.5, least_loss, most_loss + 0.1);
     for (int law = 0; law < of->laws.count; law++)
