@@ -64,13 +64,17 @@ typedef struct FN(operand) {
     int64_t step;
 } FN(operand);
 
-/* Elements from i on of a row, brought into a buffer of BLOCK elements if they are not dense. */
-static inline FN(operand) FN(operand_of)(int64_t count, const real *x, int64_t stride, real *buffer)
+/* Elements of a row that are not dense, or one again and again, brought into a buffer of BLOCK elements. Written once
+ * for all maps, which call it. */
+static __attribute__((noinline)) FN(operand) FN(gathered)(int64_t count, const real *x, int64_t stride, real *buffer)
 {
-    if (stride == 1)
-        return (FN(operand)){x, LANES};
     FN(gather)(stride == 0 ? LANES : count, buffer, x, stride);
     return (FN(operand)){buffer, stride == 0 ? 0 : LANES};
+}
+
+static inline FN(operand) FN(operand_of)(int64_t count, const real *x, int64_t stride, real *buffer)
+{
+    return stride == 1 ? (FN(operand)){x, LANES} : FN(gathered)(count, x, stride, buffer);
 }
 
 ALWAYS_INLINE void FN(map2_dense)(int64_t n, real *y, FN(operand) a, FN(operand) b, FN(function2) f)
