@@ -534,6 +534,32 @@ static void a_product_of_minus_infinity_is_a_mask(void **state)
     }
 }
 
+/* Beyond float32 a score is infinite, for gradients too that come from float64, where it would not be. */
+static void scores_beyond_the_type_are_infinite(void **state)
+{
+    (void)state;
+    for (int sign = -1; sign <= 1; sign += 2) {
+        uint64_t draws = draw_start("beyond");
+        twin_case t = {.c = {.dtype = LAB_F32, .heads = 2, .kv_heads = 1, .tq = 5, .tk = 9, .d = 3, .dv = 4},
+                       .out_wanted = true,
+                       .lse_wanted = true};
+        t.c.opts.scale_tensor = leaf_of_doubles(LAB_F32, 0, NULL, (double[]){0.5});
+        t.c.opts.alibi_slopes = case_per_head(&t.c, &draws, 0.1);
+        t.c.opts.sink = case_per_head(&t.c, &draws, 1);
+        twin_make(&t, &draws);
+        set_all(t.c.q, sign * 1e30);
+        set_all(t.c.k, 1e30);
+        twin_run r = twin_attend(&t, LAB_PATH_FUSED, true);
+        for (int i = D_SCALE; i <= D_SLOPES; i++)
+            for (int64_t k = 0; r.results[i] && k < lab_tensor_numel(r.results[i]); k++)
+                assert_true(sign > 0      ? isnan(element_of(r.results[i], k))
+                            : i == D_SINK ? element_of(r.results[i], k) != 0
+                                          : element_of(r.results[i], k) == 0);
+        twin_end(&r);
+        twin_free(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -547,6 +573,7 @@ int main(void)
         cmocka_unit_test(large_scores_lose_nothing),
         cmocka_unit_test(a_mask_value_on_every_key_weighs_all_the_same),
         cmocka_unit_test(scores_beyond_the_soft_cap_are_the_cap),
+        cmocka_unit_test(scores_beyond_the_type_are_infinite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

@@ -8,6 +8,7 @@
  *     attention_fused_slopes.c     probabilities again, and the derivative of the scores
  *     attention_fused_backward.c   the gradients: five products
  *     attention_fused_bias.c       the bias's gradient: a second sweep
+ *     attention_fused_numbers.c    the gradients of float32's scale, slopes and sink: another, in float64
  *
  * Queries go in panels (kernels.h): a panel's scores lie key after key, `width` queries beside each other. Keys go in
  * tiles that start at multiples of a width which depends on d, dv, precision and kernel level only; so a row's bits do
@@ -57,8 +58,8 @@ typedef struct fused_problem {
     const kernel_table *kernels;
     kernel_panel_fns panel;
     kernel_tile_fn multiply;
-    kernel_type type;
-    size_t size; /* of an element */
+    kernel_type type, stored; /* of the arithmetic; of operands in memory: the same, or narrower */
+    size_t size;              /* of an element, of type `type` */
     int64_t batch, heads, kv_heads, group, d, dv;
     uint32_t key[2];     /* of dropout's numbers */
     int64_t tq, tk;      /* of one sequence; packed: of the longest */
@@ -96,6 +97,8 @@ typedef struct fused_scores {
     char *softened;        /* [n][width]: tanh(s / cap); NULL if not wanted */
     char *largest, *least; /* [width]: of plain scores without limits; NULL if not wanted */
     bool ranged;           /* they are there */
+    const char *keys;      /* [n][d], where operands are stored narrower; then too */
+    char *raw;             /* [n][stride]: products of keys and queries, which are not scaled there; else NULL */
     const char *ahead;     /* values of the same keys, to be asked for meanwhile; NULL if they are in cache */
     int32_t first[FUSED_MAX_WIDTH], stop[FUSED_MAX_WIDTH];
     kernel_limits limits;
@@ -145,6 +148,10 @@ bool lab__fused_all_meet(const fused_problem *p, const fused_panel *panel, int64
 
 /* Dropout's factors, 0 or 1 / (1 - p), [n][width]. */
 void lab__fused_dropout(const fused_problem *p, const fused_panel *panel, int64_t key, int64_t n, char *factors);
+
+/* Numbers of float32 as float64, from rows and columns of any strides to others. */
+void lab__fused_widen(int64_t rows, int64_t columns, double *to, int64_t to_row, int64_t to_column, const char *from,
+                      int64_t row, int64_t column);
 
 /* y = y op x in each row of n x width numbers. */
 void lab__fused_rows(const fused_problem *p, kernel_binary op, int64_t n, char *y, int64_t stride, const char *x);
@@ -205,6 +212,12 @@ void lab__fused_block_memory(fused_block *b, const fused_problem *p, int64_t key
 /* Reads queries first .. first + rows - 1 of a head. */
 void lab__fused_block_begin(fused_block *b, int64_t head, int64_t first, int64_t rows);
 
+/* A query's place among rows; where the gradient of its result is, element after element `*column` apart; and that of
+ * its lse, 0 if there is none. */
+int64_t lab__fused_row_of(const fused_block *b, int64_t query);
+const char *lab__fused_gradient_at(const fused_block *b, int64_t query, int64_t *column);
+double lab__fused_lse_gradient(const fused_block *b, int64_t query);
+
 /* Probabilities (after dropout) and dS of a panel and the keys `key` .. key + n - 1, into rows `row` .. of the tile;
  * and `allowed`, if it is wanted. False if a mask forbids all of them. */
 bool lab__fused_slopes(fused_block *b, int panel, int64_t key, int64_t n, int64_t row, bool wants_allowed);
@@ -212,7 +225,8 @@ bool lab__fused_slopes(fused_block *b, int panel, int64_t key, int64_t n, int64_
 /* The sums over a row of dO and O less the gradient of lse: delta. */
 fused_number lab__fused_delta(const fused_block *b, int64_t query);
 
-/* The probability of the sink in row i of the block, 0 without one. */
+/* The probability of a head's sink in a row of this maximum and sum's inverse, 0 without one; in row i of the block. */
+double lab__fused_sink_share(const fused_problem *p, int64_t head, double maximum, double inverse);
 double lab__fused_sink_weight(const fused_block *b, int64_t i);
 
 /* The sum of ds over the keys of row i of the block, which has sums. */
@@ -222,6 +236,18 @@ double lab__fused_row_of_slopes(const fused_block *b, int64_t i);
  * of ds over keys cancel as far as this agrees with the dp_ij that they are made of. Goes over all keys; the block
  * begins without deltas. */
 void lab__fused_row_sums(fused_block *b, fused_number *sums);
+
+/* ---- attention_fused_numbers.c ----------------------------------------------------------------------------------------- */
+
+/* What a piece of work has of gradients that are sums over all pairs of a head. */
+typedef struct head_sums {
+    double slope, sink, scale;
+} head_sums;
+
+/* Those of float32, [batch][heads][blocks]: a worker's memory and the blocks of a head; and all of them. */
+size_t lab__fused_numbers_memory(const lab_vjp_call *call, const fused_problem *p, int64_t *blocks);
+void lab__fused_numbers(const lab_vjp_call *call, const fused_problem *p, head_sums *sums, char *memory,
+                        size_t memory_each);
 
 /* ---- attention_fused_forward.c, attention_fused_backward.c, attention_fused_bias.c --------------------------------------- */
 

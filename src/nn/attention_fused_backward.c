@@ -28,17 +28,13 @@ enum {
     UNITS_IN_FLIGHT = 2
 };
 
-/* Sums over a head that are kept in double until all pieces are done. */
-typedef struct head_sums {
-    double slope, sink, scale;
-} head_sums;
-
 typedef struct backward_job {
     fused_problem p;
     const lab_vjp_call *call;
     int64_t key_tile, block; /* keys and queries of a tile */
     int64_t units, ranges, first_unit;
-    head_sums *sums; /* [batch][heads][ranges] */
+    int64_t slots;   /* of a head's sums: ranges, or the blocks of float32's own sweep */
+    head_sums *sums; /* [batch][heads][slots], in double until all pieces are done */
     char *partial;   /* dq of the ranges: [unit in flight][range][head of the group][tq][d] */
     char *apart[2];  /* dk, dv of workers, [tk][d or dv], where the place's columns are not side by side */
     char *memory;
@@ -85,6 +81,18 @@ static int64_t key_tile_of(const fused_problem *p, int64_t block)
     return keys < FEWEST_KEYS ? FEWEST_KEYS : keys > MOST_KEYS ? MOST_KEYS : keys;
 }
 
+/* Whether a gradient that is one number for many pairs is summed beside the others. In float32 such have a sweep. */
+static bool is_summed_here(const backward_job *job, int operand)
+{
+    return job->call->wants[operand] && job->p.type == KERNEL_F64;
+}
+
+static bool has_own_sweep(const backward_job *job)
+{
+    const bool *wants = job->call->wants;
+    return job->p.type == KERNEL_F32 && (wants[IN_SCALE] || wants[IN_SLOPES] || wants[IN_SINK]);
+}
+
 static backward_job make_job(const lab_vjp_call *call)
 {
     backward_job job = {.p = lab__fused_problem(call->attrs, call->in), .call = call};
@@ -93,7 +101,8 @@ static backward_job make_job(const lab_vjp_call *call)
     job.key_tile = key_tile_of(p, job.block);
     job.units = p->batch * p->kv_heads;
     job.ranges = ranges_of(p);
-    job.any_queries = call->wants[IN_Q] || call->wants[IN_SCALE];
+    job.slots = job.ranges;
+    job.any_queries = call->wants[IN_Q] || is_summed_here(&job, IN_SCALE);
     return job;
 }
 
@@ -111,12 +120,10 @@ static bool goes_apart(const backward_job *job, int operand)
     return place && place->strides[place->rank - 1] != 1;
 }
 
-/* Whether a gradient sums ds over keys, where it cancels: the bias's, the slopes', and the scale's, for which it is
- * worth its time in float64. */
+/* Whether a gradient sums ds over keys, where it cancels. */
 static bool sums_over_keys(const backward_job *job)
 {
-    return job->call->wants[IN_BIAS] || job->call->wants[IN_SLOPES] ||
-           (job->call->wants[IN_SCALE] && job->p.type == KERNEL_F64);
+    return job->call->wants[IN_BIAS] || is_summed_here(job, IN_SLOPES) || is_summed_here(job, IN_SCALE);
 }
 
 static int64_t row_count(const fused_problem *p)
@@ -132,7 +139,11 @@ static void lay_out_job(backward_job *job, char **at)
     char *end = NULL;
     lay_out(job, &end);
     job->memory_each = (size_t)end;
-    job->sums = (head_sums *)lab__take(at, (size_t)(p->batch * p->heads * job->ranges) * sizeof(head_sums));
+    if (has_own_sweep(job)) {
+        const size_t bytes = lab__fused_numbers_memory(job->call, p, &job->slots);
+        job->memory_each = bytes > job->memory_each ? bytes : job->memory_each;
+    }
+    job->sums = (head_sums *)lab__take(at, (size_t)(p->batch * p->heads * job->slots) * sizeof(head_sums));
     job->memory = lab__take(at, workers * job->memory_each);
     job->apart[0] = lab__take(at, goes_apart(job, IN_K) ? workers * keys * (size_t)p->d : 0);
     job->apart[1] = lab__take(at, goes_apart(job, IN_V) ? workers * keys * (size_t)p->dv : 0);
@@ -274,7 +285,7 @@ static tile_rows compute_tile(backward_piece *piece, int64_t tile, int64_t n, he
         int64_t first = b->panels[i].lowest / 4 * 4 - tile, stop = b->panels[i].end - tile;
         first = first < 0 ? 0 : first;
         stop = stop > n ? n : stop;
-        if (first < stop && piece->job->call->wants[IN_SLOPES])
+        if (first < stop && is_summed_here(piece->job, IN_SLOPES))
             add_to_slope(piece, i, tile + first, stop - first, first, sums);
         bool finite = first >= stop || lab__fused_all_meet(p, &b->panels[i], tile + first, stop - first);
         if (!finite && known < 0)
@@ -423,7 +434,7 @@ static void work_on_block(backward_piece *piece, int64_t head, int64_t first, he
     const fused_problem *p = b->p;
     const int64_t left = b->sequence.tq - first;
     lab__fused_block_begin(b, head, first, left < job->block ? left : job->block);
-    if (piece->range == 0 && job->call->wants[IN_SINK])
+    if (piece->range == 0 && is_summed_here(job, IN_SINK))
         add_to_sink(piece, sums);
     int64_t lowest = piece->stop_key, end = piece->first_key;
     for (int i = 0; i < b->count; i++) {
@@ -438,7 +449,7 @@ static void work_on_block(backward_piece *piece, int64_t head, int64_t first, he
         work_on_tile(piece, tile, stop < job->key_tile ? stop : job->key_tile, sums);
     }
     for (int i = 0; i < b->count; i++) {
-        if (job->call->wants[IN_SCALE])
+        if (is_summed_here(job, IN_SCALE))
             add_to_scale(piece, i, sums);
         if (job->call->places[IN_Q].tensor)
             write_queries(piece, i);
@@ -469,10 +480,11 @@ static void run_piece(void *context, int64_t index, int worker)
     piece.dk = open_rows(&piece, IN_K, p->d);
     piece.dv = open_rows(&piece, IN_V, p->dv);
     for (int64_t h = piece.kv_head * p->group; h < (piece.kv_head + 1) * p->group; h++) {
-        head_sums *sums = &job->sums[(b->sequence.index * p->heads + h) * job->ranges + piece.range];
-        *sums = (head_sums){0};
+        head_sums sums = {0};
         for (int64_t i = 0; i < b->sequence.tq; i += job->block)
-            work_on_block(&piece, h, i, sums);
+            work_on_block(&piece, h, i, &sums);
+        if (!has_own_sweep(job))
+            job->sums[(b->sequence.index * p->heads + h) * job->ranges + piece.range] = sums;
     }
     close_rows(&piece, IN_K, piece.dk, p->d);
     close_rows(&piece, IN_V, piece.dv, p->dv);
@@ -536,8 +548,8 @@ static void write_sums(const backward_job *job)
     for (int64_t h = 0; h < p->heads; h++) {
         head_sums of_head = {0};
         for (int64_t b = 0; b < p->batch; b++)
-            for (int64_t r = 0; r < job->ranges; r++) {
-                const head_sums *sums = &job->sums[(b * p->heads + h) * job->ranges + r];
+            for (int64_t r = 0; r < job->slots; r++) {
+                const head_sums *sums = &job->sums[(b * p->heads + h) * job->slots + r];
                 of_head.slope += sums->slope;
                 of_head.sink += sums->sink;
                 all.scale += sums->scale;
@@ -564,6 +576,11 @@ lab_status lab__fused_backward(lab_vjp_call *call)
         lab__parallel_run_within(attrs->workers, job.p.batch * job.p.heads * blocks, run_row_sums, &job);
     else
         job.row_sums = NULL;
+    if (has_own_sweep(&job)) {
+        lab__fused_numbers(call, &job.p, job.sums, job.memory, job.memory_each);
+        if (!call->wants[IN_Q] && !call->wants[IN_K] && !call->wants[IN_V])
+            job.first_unit = job.units;
+    }
     const int64_t flight = job.ranges > 1 ? UNITS_IN_FLIGHT : job.units;
     for (; job.first_unit < job.units; job.first_unit += flight) {
         const int64_t left = job.units - job.first_unit, units = left < flight ? left : flight;

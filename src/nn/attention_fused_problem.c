@@ -26,7 +26,7 @@ fused_problem lab__fused_problem(const fused_attrs *attrs, lab_tensor *const *in
     const lab_tensor *q = in[IN_Q], *k = in[IN_K], *v = in[IN_V];
     const int heads_axis = q->rank - (attrs->packed ? 2 : 3), time_axis = q->rank - (attrs->packed ? 3 : 2);
     fused_problem p = {.attrs = attrs, .in = in, .kernels = lab__kernels()};
-    p.type = q->dtype == LAB_F64 ? KERNEL_F64 : KERNEL_F32;
+    p.type = p.stored = q->dtype == LAB_F64 ? KERNEL_F64 : KERNEL_F32;
     p.size = lab_dtype_size(q->dtype);
     p.panel = p.kernels->panel[p.type];
     p.multiply = p.kernels->tile[p.type];

@@ -33,7 +33,7 @@ double lab__fused_join_sink(const fused_problem *p, int64_t head, double *maximu
     const lab_tensor *sink = p->in[IN_SINK];
     double factor = 1;
     if (sink) {
-        double logit = lab__number_at(p->type, sink->data, head * sink->strides[0]);
+        double logit = lab__number_at(p->stored, sink->data, head * sink->strides[0]);
         double most = logit > *maximum || isnan(logit) ? logit : *maximum;
         factor = *maximum == -INFINITY ? 0 : exp(*maximum - most);
         *sum = *sum * factor + (most == -INFINITY ? 0 : exp(logit - most));

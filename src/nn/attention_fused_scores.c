@@ -56,15 +56,21 @@ static void soften(const fused_problem *p, int64_t n, fused_scores *s)
 static void add_bias(const fused_problem *p, const fused_panel *panel, int64_t key, int64_t n, fused_scores *s)
 {
     const lab_tensor *bias = p->in[IN_BIAS];
-    const char *at = lab__at(bias, p->size, place_in(bias, panel->sequence->bias, panel, key));
-    p->panel.pack(panel->rows, n, s->extra, p->width, at, stride_of(bias, 2), stride_of(bias, 1), 1);
+    const int64_t place = place_in(bias, panel->sequence->bias, panel, key), row = stride_of(bias, 2);
+    if (p->stored == p->type) {
+        p->panel.pack(panel->rows, n, s->extra, p->width, lab__at(bias, p->size, place), row, stride_of(bias, 1), 1);
+    } else {
+        memset(s->extra, 0, (size_t)(n * p->width) * p->size);
+        lab__fused_widen(panel->rows, n, (double *)s->extra, 1, p->width, lab__at(bias, sizeof(float), place), row,
+                         stride_of(bias, 1));
+    }
     lab__fused_rows(p, KERNEL_ADD, n, s->scores, s->stride, s->extra);
 }
 
 static void add_alibi(const fused_problem *p, const fused_panel *panel, int64_t key, int64_t n, fused_scores *s)
 {
     const lab_tensor *slopes = p->in[IN_SLOPES];
-    double slope = lab__number_at(p->type, slopes->data, panel->head * slopes->strides[0]);
+    double slope = lab__number_at(p->stored, slopes->data, panel->head * slopes->strides[0]);
     p->panel.distances(n, s->extra, panel->first + panel->sequence->offset - key);
     p->kernels->unary[p->type][KERNEL_MUL_SCALAR](n * p->width, s->extra, 1, s->extra, 1, slope);
     lab__fused_rows(p, KERNEL_SUB, n, s->scores, s->stride, s->extra);
@@ -115,7 +121,7 @@ bool lab__fused_scores(const fused_problem *p, const fused_panel *panel, int64_t
     if (mask && !any_allowed(mask, allowed, panel->rows, n))
         return false;
     const int64_t first = sequence->k + panel->head / p->group * sequence->k_head + key * sequence->k_row;
-    const char *keys = lab__at(k, p->size, first);
+    const char *keys = s->raw ? s->keys : lab__at(k, p->size, first);
     set_limits(p, panel, key, n, s);
     s->ranged = s->largest && p->attrs->softcap == 0 && lab__fused_all_meet(p, panel, key, n);
     if (s->ranged) {
@@ -123,7 +129,10 @@ bool lab__fused_scores(const fused_problem *p, const fused_panel *panel, int64_t
                         s->least, s->ahead, sequence->v_row * (int64_t)p->size, p->dv * (int64_t)p->size);
         return true;
     }
-    p->multiply(n, p->width, p->d, keys, sequence->k_row, 1, queries, queries_stride, s->scores, s->stride, false);
+    p->multiply(n, p->width, p->d, keys, s->raw ? p->d : sequence->k_row, 1, queries, queries_stride,
+                s->raw ? s->raw : s->scores, s->stride, false);
+    if (s->raw)
+        p->kernels->unary[p->type][KERNEL_MUL_SCALAR](n * s->stride, s->scores, 1, s->raw, 1, p->scale);
     if (p->attrs->softcap > 0)
         soften(p, n, s);
     if (p->in[IN_BIAS])

@@ -36,13 +36,13 @@ void lab__fused_block_memory(fused_block *b, const fused_problem *p, int64_t key
     b->allowed = (uint8_t *)lab__take(at, (size_t)(keys * b->stride));
 }
 
-static int64_t row_of(const fused_block *b, int64_t query)
+int64_t lab__fused_row_of(const fused_block *b, int64_t query)
 {
     return b->sequence.rows + b->head * b->sequence.row_head + query * b->sequence.row_step;
 }
 
 /* Where the gradient of the result has this head's query 0: its batch axes are q's, its strides its own. */
-static const char *gradient_at(const fused_block *b, int64_t query, int64_t *column)
+const char *lab__fused_gradient_at(const fused_block *b, int64_t query, int64_t *column)
 {
     const fused_problem *p = b->p;
     const lab_tensor *grad = b->grad_out[OUT_RESULT];
@@ -55,11 +55,11 @@ static const char *gradient_at(const fused_block *b, int64_t query, int64_t *col
     return lab__at(grad, p->size, place);
 }
 
-/* The gradient that comes in for a query's lse. */
-static double lse_gradient(const fused_block *b, int64_t query)
+double lab__fused_lse_gradient(const fused_block *b, int64_t query)
 {
     const lab_tensor *of_lse = b->grad_out[OUT_LSE];
-    return of_lse ? lab__number_at(b->p->type, of_lse->data, lab__element_place(of_lse, row_of(b, query))) : 0;
+    return of_lse ? lab__number_at(b->p->type, of_lse->data, lab__element_place(of_lse, lab__fused_row_of(b, query)))
+                  : 0;
 }
 
 /* x - y: x to twice the precision of a double, and so is the result. */
@@ -75,34 +75,39 @@ fused_number lab__fused_delta(const fused_block *b, int64_t query)
 {
     const fused_problem *p = b->p;
     const fused_sequence *s = &b->sequence;
-    const bool empty = lab__number_at(p->type, b->out[OUT_MAXIMUM]->data, row_of(b, query)) == -INFINITY;
+    const bool empty = lab__number_at(p->type, b->out[OUT_MAXIMUM]->data, lab__fused_row_of(b, query)) == -INFINITY;
     fused_number delta = {0};
     if (b->sums && !empty) {
-        delta = b->sums[row_of(b, query)];
+        delta = b->sums[lab__fused_row_of(b, query)];
     } else if (b->grad_out[OUT_RESULT] && !empty) {
         int64_t column;
-        const char *gradient = gradient_at(b, query, &column);
+        const char *gradient = lab__fused_gradient_at(b, query, &column);
         const char *out = lab__at(b->out[OUT_RESULT], p->size, s->out + b->head * s->out_head + query * s->out_row);
         delta.high = p->kernels->row[p->type].dot(p->dv, gradient, column, out, 1);
     }
-    return less(delta, lse_gradient(b, query));
+    return less(delta, lab__fused_lse_gradient(b, query));
+}
+
+double lab__fused_sink_share(const fused_problem *p, int64_t head, double maximum, double inverse)
+{
+    const lab_tensor *sink = p->in[IN_SINK];
+    const double logit = sink ? lab__number_at(p->stored, sink->data, head * sink->strides[0]) : -INFINITY;
+    return logit == -INFINITY ? 0 : maximum == -INFINITY ? 1 : exp(logit - maximum) * inverse;
 }
 
 double lab__fused_sink_weight(const fused_block *b, int64_t i)
 {
-    const fused_problem *p = b->p;
-    const lab_tensor *sink = p->in[IN_SINK];
-    const double m = lab__number_at(p->type, b->maxima, i);
-    const double logit = sink ? lab__number_at(p->type, sink->data, b->head * sink->strides[0]) : -INFINITY;
-    return logit == -INFINITY ? 0 : m == -INFINITY ? 1 : exp(logit - m) * lab__number_at(p->type, b->inverses, i);
+    const kernel_type type = b->p->type;
+    return lab__fused_sink_share(b->p, b->head, lab__number_at(type, b->maxima, i),
+                                 lab__number_at(type, b->inverses, i));
 }
 
 double lab__fused_row_of_slopes(const fused_block *b, int64_t i)
 {
     const int64_t query = b->first + i;
-    const double g = lse_gradient(b, query), sink = lab__fused_sink_weight(b, i);
+    const double g = lab__fused_lse_gradient(b, query), sink = lab__fused_sink_weight(b, i);
     const bool empty = lab__number_at(b->p->type, b->maxima, i) == -INFINITY;
-    return empty ? 0 : g * (1 - sink) + (sink == 0 ? 0 : sink * b->sums[row_of(b, query)].high);
+    return empty ? 0 : g * (1 - sink) + (sink == 0 ? 0 : sink * b->sums[lab__fused_row_of(b, query)].high);
 }
 
 static void set_delta(fused_block *b, int64_t i, fused_number delta)
@@ -119,7 +124,7 @@ static void read_row(fused_block *b, int64_t i)
     const fused_sequence *s = &b->sequence;
     const lab_tensor *q = p->in[IN_Q];
     const kernel_unary_fn *unary = p->kernels->unary[p->type];
-    const int64_t query = b->first + i, at = row_of(b, query);
+    const int64_t query = b->first + i, at = lab__fused_row_of(b, query);
     const double maximum = lab__number_at(p->type, b->out[OUT_MAXIMUM]->data, at);
     char *gradient = b->gradients + i * p->dv * (int64_t)p->size;
     unary[KERNEL_MUL_SCALAR](p->d, b->queries + i * p->d * (int64_t)p->size, 1,
@@ -127,7 +132,7 @@ static void read_row(fused_block *b, int64_t i)
                              q->strides[q->rank - 1], p->scale);
     if (b->grad_out[OUT_RESULT] && maximum != -INFINITY) {
         int64_t column;
-        const char *from = gradient_at(b, query, &column);
+        const char *from = lab__fused_gradient_at(b, query, &column);
         unary[KERNEL_COPY](p->dv, gradient, 1, from, column, 0);
     } else {
         memset(gradient, 0, (size_t)p->dv * p->size);
@@ -212,7 +217,7 @@ static void sum_where_it_cancels(fused_block *b, int index)
         return;
     sum_panel(b, index, deltas);
     for (int64_t k = 0; k < panel->rows; k++)
-        set_delta(b, index * p->width + k, less(deltas[k], lse_gradient(b, panel->first + k)));
+        set_delta(b, index * p->width + k, less(deltas[k], lab__fused_lse_gradient(b, panel->first + k)));
     b->exact[index] = true;
 }
 
@@ -268,6 +273,6 @@ void lab__fused_row_sums(fused_block *b, fused_number *sums)
         fused_number deltas[FUSED_MAX_WIDTH];
         sum_panel(b, i, deltas);
         for (int64_t k = 0; k < b->panels[i].rows; k++)
-            sums[row_of(b, b->panels[i].first + k)] = deltas[k];
+            sums[lab__fused_row_of(b, b->panels[i].first + k)] = deltas[k];
     }
 }
