@@ -11,11 +11,12 @@
  */
 
 /* TILE_ROWS x TILE_VECTORS accumulators, TILE_VECTORS of B and one of A: of 32 registers, or of 16. Blocks are narrow,
- * so that fused attention's panels, which are as wide, have little to leave out at the diagonal. */
+ * so that fused attention's panels, which are as wide, have little to leave out at the diagonal. High blocks and low
+ * ones together make any multiple of 4 rows from 8 on, both without waiting for a sum. */
 #if VECTOR_BYTES == 64 || defined(__aarch64__)
-enum { TILE_ROWS = 12, TILE_VECTORS = 2 };
+enum { TILE_ROWS = 12, TILE_VECTORS = 2, TILE_LOW = 8 };
 #else
-enum { TILE_ROWS = 6, TILE_VECTORS = 2 };
+enum { TILE_ROWS = 6, TILE_VECTORS = 2, TILE_LOW = 0 };
 #endif
 
 /* Of few rows, blocks are wider: a sum takes 4 cycles to be ready for its next step, so that of two multiplications a
@@ -23,8 +24,13 @@ enum { TILE_ROWS = 6, TILE_VECTORS = 2 };
 enum { TILE_FEW = 6, TILE_MOST = 4 * TILE_VECTORS };
 
 /* The steps that a block's upper half ends with before the lower half does: its stores go out between multiplications.
- * All stores of a block at its end cost 20 cycles, so cut they cost 6 (Zen 3). */
+ * All stores of a block at its end cost 20 cycles, so cut they cost 6 (Zen 3). With 64-byte vectors nothing is gained
+ * (Zen 5: a store takes 0.6 cycles from the multipliers wherever it stands). */
+#if VECTOR_BYTES == 64
+enum { TILE_LAST = 0 };
+#else
 enum { TILE_LAST = 4 };
+#endif
 
 /* Matrices, from some element on: any strides, rows to read, rows to write. */
 typedef struct FN(strided) {
@@ -84,16 +90,17 @@ ALWAYS_INLINE void FN(tile_steps)(int first, int end, int vectors, int64_t lanes
 }
 
 /* The range of what rows first..end of a block come to: while multiplications of other rows are under way it costs next
- * to nothing. */
+ * to nothing. A NaN is found in their sum, and so may infinities of both signs be, taken for one. */
 ALWAYS_INLINE void FN(tile_range)(int first, int end, int vectors, vec sum[][TILE_MOST], FN(range) * range)
 {
     for (int j = 0; j < vectors; j++) {
-        vec largest = range[j].largest, least = range[j].least;
+        vec largest = range[j].largest, least = range[j].least, total = {0};
         for (int i = first; i < end; i++) {
             largest = FN(vec_max)(sum[i][j], largest);
             least = FN(vec_min)(sum[i][j], least);
-            range[j].nan |= sum[i][j] != sum[i][j];
+            total += sum[i][j];
         }
+        range[j].nan |= total != total;
         range[j].largest = largest;
         range[j].least = least;
     }
@@ -107,7 +114,7 @@ ALWAYS_INLINE void FN(tile_block)(int rows, int vectors, int64_t lanes, int64_t 
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < vectors; j++)
             sum[i][j] = c.add ? FN(tile_load)(c.at + i * c.row + j * LANES, lanes) : (vec){0};
-    const int half = rows / 2;
+    const int half = TILE_LAST ? rows / 2 : 0;
     int64_t last = depth < TILE_LAST ? depth : TILE_LAST, most = depth - last;
     FN(tile_steps)(0, rows, vectors, lanes, most, a, b, sum);
     a.at += most * a.column;
@@ -130,12 +137,21 @@ ALWAYS_INLINE void FN(tile_along)(int rows, int vectors, int64_t lanes, int64_t 
         FN(tile_block)(rows, vectors, lanes, depth, a, b, c, NULL);
 }
 
+/* How many of the low blocks m rows need, a multiple of 4 where there are such blocks, else of TILE_ROWS. */
+ALWAYS_INLINE int64_t FN(tile_low)(int64_t m)
+{
+    return TILE_LOW ? (TILE_ROWS - m % TILE_ROWS) % TILE_ROWS / (TILE_ROWS - TILE_LOW) : 0;
+}
+
 /* Whole rows of blocks for columns that are `blocks` blocks wide. */
 ALWAYS_INLINE void FN(tile_columns)(int64_t m, int vectors, int64_t lanes, int64_t blocks, int64_t depth, FN(strided) a,
                                     FN(rows) b, FN(result) c)
 {
-    for (; m >= TILE_ROWS; m -= TILE_ROWS, a.at += TILE_ROWS * a.row, c.at += TILE_ROWS * c.row)
+    const int64_t low = TILE_LOW * FN(tile_low)(m);
+    for (; m > low; m -= TILE_ROWS, a.at += TILE_ROWS * a.row, c.at += TILE_ROWS * c.row)
         FN(tile_along)(TILE_ROWS, vectors, lanes, blocks, depth, a, b, c);
+    for (; TILE_LOW && m > 0; m -= TILE_LOW, a.at += TILE_LOW * a.row, c.at += TILE_LOW * c.row)
+        FN(tile_along)(TILE_LOW, vectors, lanes, blocks, depth, a, b, c);
 }
 
 static void FN(tile_wide)(int64_t m, int64_t blocks, int64_t depth, FN(strided) a, FN(rows) b, FN(result) c)
@@ -228,7 +244,9 @@ static void FN(tile)(int64_t m, int64_t n, int64_t k, const void *a, int64_t a_r
     FN(rows) right = {b, b_row};
     FN(result) result = {c, c_row, add};
     int64_t rest = m % TILE_ROWS;
-    if (rest > 0 && rest < TILE_FEW && m > TILE_ROWS)
+    if (TILE_LOW && m % (TILE_ROWS - TILE_LOW) == 0 && m >= TILE_LOW)
+        rest = 0;
+    else if (rest > 0 && rest < TILE_FEW && m > TILE_ROWS)
         rest += TILE_ROWS;
     FN(tile_whole)(m - rest, n, k, left, right, result);
     left.at += (m - rest) * left.row;
