@@ -116,6 +116,18 @@ static inline void vec_store_part_f64(double *y, int64_t n, vec_f64 v)
     _mm512_mask_storeu_pd(y, first_lanes_f64(n), v);
 }
 
+#define LEVEL_HAS_ANY 1
+
+static inline bool vec_any_of_f32(mask_f32 m)
+{
+    return _mm512_movepi32_mask((__m512i)m) != 0;
+}
+
+static inline bool vec_any_of_f64(mask_f64 m)
+{
+    return _mm512_movepi64_mask((__m512i)m) != 0;
+}
+
 /* Rows and columns exchanged: within the quarters of vectors first, which costs less than interleaving whole ones
  * does; then quarters. */
 #define LEVEL_TURNS 1
