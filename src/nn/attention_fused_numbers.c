@@ -121,12 +121,17 @@ static void add_up(const numbers_piece *piece, int64_t n, double *to, const doub
 {
     const fused_problem *p = &piece->job->p;
     const double *e = (double *)piece->scores.scores, one = 1;
-    const int64_t all = n * p->width;
+    const int64_t width = p->width, all = n * width;
+    double more[FUSED_MAX_WIDTH];
     p->kernels->binary[KERNEL_F64][KERNEL_MUL](all, to, 1, x, 1, y, 1);
-    if (!p->panel.finite(1, all, to, all))
+    p->multiply(1, width, n, &one, 0, 0, to, width, more, width, false);
+    if (!p->panel.finite(1, width, more, width)) {
         for (int64_t i = 0; i < all; i++)
             to[i] = e[i] == 0 ? 0 : to[i];
-    p->multiply(1, p->width, n, &one, 0, 0, to, p->width, sum, p->width, true);
+        p->multiply(1, width, n, &one, 0, 0, to, width, more, width, false);
+    }
+    for (int64_t i = 0; i < width; i++)
+        sum[i] += more[i];
 }
 
 /* The sums of e y and e dp y; dp has e in it. */
