@@ -102,6 +102,8 @@ typedef struct fused_scores {
     const char *ahead;     /* values of the same keys, to be asked for meanwhile; NULL if they are in cache */
     int32_t first[FUSED_MAX_WIDTH], stop[FUSED_MAX_WIDTH];
     kernel_limits limits;
+    int64_t both_first, both_stop; /* keys that both halves of the panel need; those before only its first half does,
+                                      those behind only its second */
 } fused_scores;
 
 /* ---- attention_fused_problem.c ----------------------------------------------------------------------------------------- */
@@ -142,6 +144,14 @@ static inline size_t lab__fused_round(size_t bytes)
  * happens to them before the limits; and the limits. False if a mask forbids all of them: nothing is written then. */
 bool lab__fused_scores(const fused_problem *p, const fused_panel *panel, int64_t key, int64_t n, const char *queries,
                        int64_t queries_stride, fused_scores *out);
+
+/* y[j] = x_j . panel for keys first .. stop - 1 of the piece, x and y from its first one on; and y (+)= sum_j x_j
+ * weights[j] of its n keys, a panel of stride `width`: without the half of the panel that sees no such key, where y[j]
+ * stays what it was, and weights[j], 0 there, are not read. */
+void lab__fused_by_key(const fused_problem *p, const fused_scores *s, int64_t first, int64_t stop, int64_t columns,
+                       const char *x, int64_t x_row, const char *panel, int64_t panel_stride, char *y);
+void lab__fused_by_query(const fused_problem *p, const fused_scores *s, int64_t n, int64_t columns, const char *x,
+                         int64_t x_row, const char *weights, char *y, bool add);
 
 /* Whether every query of the panel may see every one of the keys `key` .. key + n - 1, whatever their scores. */
 bool lab__fused_all_meet(const fused_problem *p, const fused_panel *panel, int64_t key, int64_t n);

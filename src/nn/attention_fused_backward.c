@@ -225,10 +225,10 @@ static void close_rows(const backward_piece *piece, int operand, rows_at rows, i
 
 /* ---- A tile -------------------------------------------------------------------------------------------------------------- */
 
-/* The rows of a tile that each panel has. */
+/* The rows of a tile that each half of a panel has. */
 typedef struct tile_rows {
-    int64_t first[FUSED_PANELS], stop[FUSED_PANELS];
-    bool full; /* all panels have all rows */
+    int64_t first[2 * FUSED_PANELS], stop[2 * FUSED_PANELS];
+    bool full; /* all have all rows */
 } tile_rows;
 
 static char *in_tile(const fused_block *b, char *tile, int64_t row, int64_t column)
@@ -269,7 +269,7 @@ static void add_to_queries(const backward_piece *piece, int index, int64_t tile,
     const char *slopes = in_tile(b, b->slopes, first, column), *keys = key_at(b, tile + first);
     char *dq = piece->dq + column * p->d * (int64_t)p->size;
     if (finite)
-        p->multiply(p->d, p->width, n, keys, 1, b->sequence.k_row, slopes, b->stride, dq, p->width, true);
+        lab__fused_by_query(p, &b->scores, n, p->d, keys, b->sequence.k_row, slopes, dq, true);
     else
         p->panel.add_by_query(n, p->d, dq, b->allowed + first * b->stride + column, b->stride, slopes, b->stride, keys,
                               b->sequence.k_row, 1);
@@ -293,8 +293,10 @@ static tile_rows compute_tile(backward_piece *piece, int64_t tile, int64_t n, he
         finite = finite || known;
         if (first >= stop || !lab__fused_slopes(b, i, tile + first, stop - first, first, !finite || !b->finite))
             first = stop = 0;
-        rows.first[i] = first;
-        rows.stop[i] = stop;
+        rows.first[2 * i] = first;
+        rows.stop[2 * i] = first < stop ? first + b->scores.both_stop : stop;
+        rows.first[2 * i + 1] = first < stop ? first + b->scores.both_first : first;
+        rows.stop[2 * i + 1] = stop;
         rows.full = rows.full && first == 0 && stop == n;
         if (first < stop && piece->job->any_queries)
             add_to_queries(piece, i, tile, first, stop - first, finite);
@@ -302,20 +304,25 @@ static tile_rows compute_tile(backward_piece *piece, int64_t tile, int64_t n, he
     return rows;
 }
 
-/* Zeros where a panel has no rows, but for those that no product reads. */
+/* Zeros in rows that a panel does not have, and products of whole strips read all the same: in strips that it has a
+ * part of, or everywhere where a mask took it out. */
 static void clear_rest(const fused_block *b, const tile_rows *rows, int64_t n)
 {
     const size_t bytes = (size_t)b->p->width * b->p->size;
-    for (int i = 0; i < b->count; i++)
-        for (int64_t j = 0; j < n; j++) {
-            if (j == rows->first[i] && rows->first[i] < rows->stop[i])
-                j = rows->stop[i];
+    for (int i = 0; i < b->count; i++) {
+        const int64_t first = rows->first[2 * i], stop = rows->stop[2 * i + 1];
+        const int64_t from = first / STRIP * STRIP, end = (stop + STRIP - 1) / STRIP * STRIP;
+        const bool none = first >= stop;
+        for (int64_t j = none ? 0 : from; j < (none || end > n ? n : end); j++) {
+            if (!none && j == first)
+                j = stop;
             if (j >= n)
                 break;
             memset(in_tile(b, b->probabilities, j, i * b->p->width), 0, bytes);
             memset(in_tile(b, b->slopes, j, i * b->p->width), 0, bytes);
             memset(b->allowed + j * b->stride + i * b->p->width, 0, (size_t)b->p->width);
         }
+    }
 }
 
 /* dv and dk of keys `row` .. row + n - 1 of the tile, from queries first .. stop - 1 of the block. */
@@ -344,6 +351,20 @@ static void add_to_keys(const backward_piece *piece, int64_t tile, int64_t row, 
     }
 }
 
+/* Which queries of the block see some key of the strip from `row` on, in halves of panels. */
+static void queries_of_strip(const fused_block *b, const tile_rows *rows, int64_t row, int64_t queries[2])
+{
+    const int64_t half = b->p->width / 2;
+    int first = 2 * b->count, stop = 0;
+    for (int i = 0; i < 2 * b->count; i++)
+        if (rows->first[i] < rows->stop[i] && rows->first[i] < row + STRIP && rows->stop[i] > row) {
+            first = i < first ? i : first;
+            stop = i + 1;
+        }
+    queries[0] = first * half;
+    queries[1] = stop * half < b->rows ? stop * half : b->rows;
+}
+
 static void work_on_tile(backward_piece *piece, int64_t tile, int64_t n, head_sums *sums)
 {
     const fused_block *b = &piece->block;
@@ -355,18 +376,15 @@ static void work_on_tile(backward_piece *piece, int64_t tile, int64_t n, head_su
         return;
     }
     clear_rest(b, &rows, n);
-    for (int64_t row = 0; row < n; row += STRIP) {
-        const int64_t end = row + STRIP < n ? row + STRIP : n;
-        int first = b->count, stop = 0;
-        for (int i = 0; i < b->count; i++)
-            if (rows.first[i] < end && rows.stop[i] > row) {
-                first = i < first ? i : first;
-                stop = i + 1;
-            }
-        if (first >= stop)
-            continue;
-        const int64_t last = stop * b->p->width < b->rows ? stop * b->p->width : b->rows;
-        add_to_keys(piece, tile, row, end - row, first * b->p->width, last);
+    int64_t done = 0, before[2] = {0}, queries[2];
+    for (int64_t row = 0; row < n + STRIP; row += STRIP) {
+        queries_of_strip(b, &rows, row, queries);
+        if (row > 0 && (row >= n || queries[0] != before[0] || queries[1] != before[1])) {
+            if (before[0] < before[1])
+                add_to_keys(piece, tile, done, (row < n ? row : n) - done, before[0], before[1]);
+            done = row;
+        }
+        memcpy(before, queries, sizeof before);
     }
 }
 

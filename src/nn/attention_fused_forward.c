@@ -180,8 +180,7 @@ static void attend(forward_block *b, int index, int64_t key, int64_t n)
         p->panel.add_by_query(n, p->dv, outputs, m->allowed, p->width, s->scores, s->stride, values_at(b, key),
                               b->sequence.v_row, 1);
     else
-        p->multiply(p->dv, p->width, n, values_at(b, key), 1, b->sequence.v_row, s->scores, s->stride, outputs,
-                    p->width, b->begun[index]);
+        lab__fused_by_query(p, s, n, p->dv, values_at(b, key), b->sequence.v_row, s->scores, outputs, b->begun[index]);
     b->begun[index] = true;
 }
 

@@ -89,9 +89,12 @@ static void set_limits(const fused_problem *p, const fused_panel *panel, int64_t
     int64_t first, stop, unused;
     lab__fused_keys_of(p, sequence, panel->first, &unused, &stop);
     lab__fused_keys_of(p, sequence, panel->first + panel->rows - 1, &first, &unused);
-    s->limits = (kernel_limits){.full_first = within(first - key, n), .full_stop = within(stop - key, n)};
+    s->limits = (kernel_limits){.full_first = (within(first - key, n) + 3) / 4 * 4, .full_stop = within(stop - key, n)};
+    s->both_first = 0;
+    s->both_stop = n;
     if (s->limits.full_first == 0 && s->limits.full_stop == n)
         return;
+    s->limits.full_stop = s->limits.full_stop / 4 * 4;
     if (s->limits.full_first >= s->limits.full_stop)
         s->limits.full_first = s->limits.full_stop = n;
     s->limits.first = s->first;
@@ -102,6 +105,60 @@ static void set_limits(const fused_problem *p, const fused_panel *panel, int64_t
         s->first[i] = within(first - key, n);
         s->stop[i] = within(stop - key, n);
     }
+    if (s->raw || s->first[p->width / 2] > s->stop[p->width / 2 - 1])
+        return;
+    s->both_first = s->first[p->width / 2] / 4 * 4;
+    s->both_stop = within((s->stop[p->width / 2 - 1] + 3) / 4 * 4, n);
+}
+
+/* Along a diagonal the halves of a panel, a vector each, end at different keys: what only one of them sees is
+ * multiplied for this one alone. The other's scores stay whatever they were, and become -inf with all that is beyond
+ * its limits. */
+typedef struct panel_part {
+    int64_t first, stop, column, width;
+} panel_part;
+
+enum { PARTS = 3 };
+
+static void split(const fused_problem *p, const fused_scores *s, int64_t n, panel_part parts[PARTS])
+{
+    const int64_t half = p->width / 2;
+    parts[0] = (panel_part){0, s->both_first, 0, half};
+    parts[1] = (panel_part){s->both_first, s->both_stop, 0, p->width};
+    parts[2] = (panel_part){s->both_stop, n, half, half};
+}
+
+void lab__fused_by_key(const fused_problem *p, const fused_scores *s, int64_t first, int64_t stop, int64_t columns,
+                       const char *x, int64_t x_row, const char *panel, int64_t panel_stride, char *y)
+{
+    const int64_t size = (int64_t)p->size;
+    panel_part parts[PARTS];
+    split(p, s, stop, parts);
+    for (int i = 0; i < PARTS; i++) {
+        const panel_part *part = &parts[i];
+        const int64_t from = part->first > first ? part->first : first, to = part->stop < stop ? part->stop : stop;
+        if (from < to)
+            p->multiply(to - from, part->width, columns, x + from * x_row * size, x_row, 1, panel + part->column * size,
+                        panel_stride, y + (from * s->stride + part->column) * size, s->stride, false);
+    }
+}
+
+void lab__fused_by_query(const fused_problem *p, const fused_scores *s, int64_t n, int64_t columns, const char *x,
+                         int64_t x_row, const char *weights, char *y, bool add)
+{
+    const int64_t size = (int64_t)p->size;
+    panel_part parts[PARTS];
+    split(p, s, n, parts);
+    const bool clear = !add && (s->both_first > 0 || s->both_stop == 0);
+    if (clear)
+        memset(y, 0, (size_t)(columns * p->width * size));
+    for (int i = 0; i < PARTS; i++) {
+        const panel_part *part = &parts[i];
+        if (part->first < part->stop)
+            p->multiply(columns, part->width, part->stop - part->first, x + part->first * x_row * size, 1, x_row,
+                        weights + (part->first * s->stride + part->column) * size, s->stride, y + part->column * size,
+                        p->width, add || clear || i == PARTS - 1);
+    }
 }
 
 bool lab__fused_all_meet(const fused_problem *p, const fused_panel *panel, int64_t key, int64_t n)
@@ -110,6 +167,19 @@ bool lab__fused_all_meet(const fused_problem *p, const fused_panel *panel, int64
     lab__fused_keys_of(p, panel->sequence, panel->first, &unused, &stop);
     lab__fused_keys_of(p, panel->sequence, panel->first + panel->rows - 1, &first, &unused);
     return !p->in[IN_MASK] && !p->in[IN_BIAS] && !p->in[IN_SLOPES] && first <= key && key + n <= stop;
+}
+
+/* Scores of which only limits will be taken away, and the range of those that all queries see. */
+static void range_of_scores(const fused_problem *p, const fused_sequence *sequence, int64_t n, const char *keys,
+                            const char *queries, int64_t queries_stride, fused_scores *s)
+{
+    const int64_t size = (int64_t)p->size, first = s->limits.full_first, stop = s->limits.full_stop;
+    const int64_t k_row = sequence->k_row, v_row = sequence->v_row;
+    lab__fused_by_key(p, s, 0, first, p->d, keys, k_row, queries, queries_stride, s->scores);
+    p->panel.scores(stop - first, p->d, keys + first * k_row * size, k_row, queries, queries_stride,
+                    s->scores + first * s->stride * size, s->stride, s->largest, s->least,
+                    s->ahead ? s->ahead + first * v_row * size : NULL, v_row * size, p->dv * size);
+    lab__fused_by_key(p, s, stop, n, p->d, keys, k_row, queries, queries_stride, s->scores);
 }
 
 bool lab__fused_scores(const fused_problem *p, const fused_panel *panel, int64_t key, int64_t n, const char *queries,
@@ -122,15 +192,14 @@ bool lab__fused_scores(const fused_problem *p, const fused_panel *panel, int64_t
         return false;
     const int64_t first = sequence->k + panel->head / p->group * sequence->k_head + key * sequence->k_row;
     const char *keys = s->raw ? s->keys : lab__at(k, p->size, first);
+    const int64_t k_row = s->raw ? p->d : sequence->k_row;
     set_limits(p, panel, key, n, s);
-    s->ranged = s->largest && p->attrs->softcap == 0 && lab__fused_all_meet(p, panel, key, n);
+    s->ranged = s->largest && p->attrs->softcap == 0 && !mask && !p->in[IN_BIAS] && !p->in[IN_SLOPES];
     if (s->ranged) {
-        p->panel.scores(n, p->d, keys, sequence->k_row, queries, queries_stride, s->scores, s->stride, s->largest,
-                        s->least, s->ahead, sequence->v_row * (int64_t)p->size, p->dv * (int64_t)p->size);
+        range_of_scores(p, sequence, n, keys, queries, queries_stride, s);
         return true;
     }
-    p->multiply(n, p->width, p->d, keys, s->raw ? p->d : sequence->k_row, 1, queries, queries_stride,
-                s->raw ? s->raw : s->scores, s->stride, false);
+    lab__fused_by_key(p, s, 0, n, p->d, keys, k_row, queries, queries_stride, s->raw ? s->raw : s->scores);
     if (s->raw)
         p->kernels->unary[p->type][KERNEL_MUL_SCALAR](n * s->stride, s->scores, 1, s->raw, 1, p->scale);
     if (p->attrs->softcap > 0)

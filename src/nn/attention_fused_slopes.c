@@ -157,8 +157,8 @@ static bool compute_scores(fused_block *b, int index, int64_t key, int64_t n, in
     if (!lab__fused_scores(p, panel, key, n, b->queries_turned + column * size, b->stride, &b->scores))
         return false;
     const char *values = lab__at(p->in[IN_V], p->size, s->v + b->head / p->group * s->v_head + key * s->v_row);
-    p->multiply(n, p->width, p->dv, values, s->v_row, 1, b->gradients_turned + column * size, b->stride, b->slopes + at,
-                b->stride, false);
+    lab__fused_by_key(p, &b->scores, 0, n, p->dv, values, s->v_row, b->gradients_turned + column * size, b->stride,
+                      b->slopes + at);
     if (p->attrs->dropout > 0)
         lab__fused_dropout(p, panel, key, n, b->factors);
     return true;
