@@ -67,6 +67,7 @@ typedef struct fused_problem {
     int64_t width;       /* queries of a panel */
     int64_t key_tile;    /* keys of a tile, forward */
     int64_t query_block; /* queries that share a piece, whole panels */
+    int64_t backward_tile, backward_block;
 } fused_problem;
 
 /* One sequence of one batch: where its heads begin, in elements, and which keys it has. */
@@ -87,7 +88,7 @@ typedef struct fused_panel {
 } fused_panel;
 
 /* The most queries of a panel, the panels of a block, and the most keys of a tile. */
-enum { FUSED_MAX_WIDTH = 64, FUSED_PANELS = 8, FUSED_MOST_KEYS = 384 };
+enum { FUSED_MAX_WIDTH = 64, FUSED_PANELS = 8, FUSED_MOST_KEYS = 528 };
 
 /* Memory for a panel's scores. */
 typedef struct fused_scores {

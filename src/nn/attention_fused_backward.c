@@ -13,13 +13,6 @@
 #include <string.h>
 
 enum {
-    TILE_BYTES = 192 << 10, /* of keys, values, their gradients, and a tile of scores */
-    MOST_KEYS = 192,
-    PANELS = 6,
-    WIDE_KEY = 1024, /* bytes of a key and its value: beyond, what a block's queries take leaves less of a cache */
-    WIDE_TILE_BYTES = 320 << 10,
-    WIDE_PANELS = 3,
-    FEWEST_KEYS = 48,
     STRIP = 12,    /* keys whose products leave out queries that do not see them */
     FEW_UNITS = 8, /* fewer heads than these, and keys from MANY_KEYS on, are cut into ranges */
     MANY_KEYS = 4096,
@@ -69,18 +62,6 @@ static int64_t ranges_of(const fused_problem *p)
     return ranges < MOST_RANGES ? ranges : MOST_RANGES;
 }
 
-static bool is_wide(const fused_problem *p)
-{
-    return (p->d + p->dv) * (int64_t)p->size > WIDE_KEY;
-}
-
-static int64_t key_tile_of(const fused_problem *p, int64_t block)
-{
-    const int64_t bytes = is_wide(p) ? WIDE_TILE_BYTES : TILE_BYTES;
-    const int64_t keys = bytes / (2 * (p->d + p->dv + block) * (int64_t)p->size) / STRIP * STRIP;
-    return keys < FEWEST_KEYS ? FEWEST_KEYS : keys > MOST_KEYS ? MOST_KEYS : keys;
-}
-
 /* Whether a gradient that is one number for many pairs is summed beside the others. In float32 such have a sweep. */
 static bool is_summed_here(const backward_job *job, int operand)
 {
@@ -97,8 +78,8 @@ static backward_job make_job(const lab_vjp_call *call)
 {
     backward_job job = {.p = lab__fused_problem(call->attrs, call->in), .call = call};
     const fused_problem *p = &job.p;
-    job.block = (is_wide(p) ? WIDE_PANELS : PANELS) * p->width;
-    job.key_tile = key_tile_of(p, job.block);
+    job.block = p->backward_block;
+    job.key_tile = p->backward_tile;
     job.units = p->batch * p->kv_heads;
     job.ranges = ranges_of(p);
     job.slots = job.ranges;

@@ -1,14 +1,71 @@
 /* attention_fused_problem.c - a call of fused attention as its loops see it: sequences, panels of queries, limits. */
 #include "attention_fused.h"
 
-/* Bytes of the keys and values of one tile: with the panels they stay in a cache of 512 KiB. Where a key has many, the
- * tile keeps a length that makes a product worth its beginning, and the block has fewer panels. */
-enum { TILE_BYTES = 192 << 10, STEP = 48, FEWEST_KEYS = 96, WIDE_KEY = 1024, WIDE_PANELS = 4 };
+/* Sizes of tiles, so that a tile's keys and values stay in the second-level cache beside a block's queries and outputs,
+ * backward with their gradients and scores; and long enough to make a product worth its beginning. A key that takes,
+ * with its value, more than `wide` bytes leaves room for fewer panels. */
+typedef struct tile_sizes {
+    int64_t bytes, wide_bytes; /* of a tile */
+    int64_t least, most, step; /* keys of a tile */
+    int64_t panels, wide_panels;
+} tile_sizes;
 
-static int64_t key_tile(int64_t bytes)
+typedef struct cache_sizes {
+    int64_t wide;
+    tile_sizes forward, backward;
+} cache_sizes;
+
+static const cache_sizes half_a_mebibyte = {
+    .wide = 1 << 10,
+    .forward = {.bytes = 192 << 10,
+                .wide_bytes = 192 << 10,
+                .least = 96,
+                .most = 384,
+                .step = 48,
+                .panels = 8,
+                .wide_panels = 4},
+    .backward = {.bytes = 192 << 10,
+                 .wide_bytes = 320 << 10,
+                 .least = 48,
+                 .most = 192,
+                 .step = 12,
+                 .panels = 6,
+                 .wide_panels = 3},
+};
+/* And more, as processors with 64-byte vectors have. */
+static const cache_sizes a_mebibyte = {
+    .wide = 2 << 10,
+    .forward = {.bytes = 528 << 10,
+                .wide_bytes = 528 << 10,
+                .least = 96,
+                .most = FUSED_MOST_KEYS,
+                .step = 48,
+                .panels = FUSED_PANELS,
+                .wide_panels = 4},
+    .backward = {.bytes = 656 << 10,
+                 .wide_bytes = 656 << 10,
+                 .least = 48,
+                 .most = 120,
+                 .step = 12,
+                 .panels = 5,
+                 .wide_panels = 3},
+};
+
+static int64_t keys_of_tile(const tile_sizes *sizes, bool wide, int64_t bytes_of_key)
 {
-    const int64_t keys = TILE_BYTES / bytes / STEP * STEP;
-    return keys < FEWEST_KEYS ? FEWEST_KEYS : keys > FUSED_MOST_KEYS ? FUSED_MOST_KEYS : keys;
+    const int64_t keys = (wide ? sizes->wide_bytes : sizes->bytes) / bytes_of_key / sizes->step * sizes->step;
+    return keys < sizes->least ? sizes->least : keys > sizes->most ? sizes->most : keys;
+}
+
+static void set_sizes(fused_problem *p)
+{
+    const cache_sizes *sizes = p->kernels->vector_bits == 512 ? &a_mebibyte : &half_a_mebibyte;
+    const int64_t size = (int64_t)p->size, bytes = (p->d + p->dv) * size;
+    const bool wide = bytes > sizes->wide;
+    p->query_block = (wide ? sizes->forward.wide_panels : sizes->forward.panels) * p->width;
+    p->key_tile = keys_of_tile(&sizes->forward, wide, bytes);
+    p->backward_block = (wide ? sizes->backward.wide_panels : sizes->backward.panels) * p->width;
+    p->backward_tile = keys_of_tile(&sizes->backward, wide, 2 * (bytes + p->backward_block * size));
 }
 
 static int64_t longest(const lab_tensor *cumulative)
@@ -41,9 +98,7 @@ fused_problem lab__fused_problem(const fused_attrs *attrs, lab_tensor *const *in
     p.scale = in[IN_SCALE] ? lab__number_at(p.type, in[IN_SCALE]->data, 0) : attrs->scale;
     lab__dropout_key(attrs->seed, attrs->stream, p.key);
     p.width = p.panel.width;
-    const int64_t bytes = (p.d + p.dv) * (int64_t)p.size;
-    p.key_tile = key_tile(bytes);
-    p.query_block = (bytes > WIDE_KEY ? WIDE_PANELS : FUSED_PANELS) * p.width;
+    set_sizes(&p);
     return p;
 }
 
