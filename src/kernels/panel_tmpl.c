@@ -460,23 +460,27 @@ static void FN(panel_slopes)(int64_t n, void *scores, void *gradients, int64_t s
 
 static bool FN(panel_finite)(int64_t rows, int64_t columns, const void *x, int64_t x_row)
 {
-    vec sum = {0}, other = {0};
+    enum { SUMS = 4 };
+    vec sum[SUMS] = {{0}};
     real rest = 0;
+    if (x_row == columns) {
+        columns *= rows;
+        rows = rows > 0;
+    }
     for (int64_t i = 0; i < rows; i++) {
         const real *row = (const real *)x + i * x_row;
         int64_t c = 0;
-        for (; c + 2 * LANES <= columns; c += 2 * LANES) {
-            sum += FN(load)(row + c) * 0;
-            other += FN(load)(row + c + LANES) * 0;
-        }
+        for (; c + SUMS * LANES <= columns; c += SUMS * LANES)
+            for (int k = 0; k < SUMS; k++)
+                sum[k] += FN(load)(row + c + k * LANES) * 0;
         for (; c + LANES <= columns; c += LANES)
-            sum += FN(load)(row + c) * 0;
+            sum[0] += FN(load)(row + c) * 0;
         for (; c < columns; c++)
             rest += row[c] * 0;
     }
-    sum += other;
+    sum[0] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
     for (int i = 0; i < LANES; i++)
-        rest += sum[i];
+        rest += sum[0][i];
     return rest == 0;
 }
 

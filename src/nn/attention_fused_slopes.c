@@ -80,10 +80,9 @@ fused_number lab__fused_delta(const fused_block *b, int64_t query)
     if (b->sums && !empty) {
         delta = b->sums[lab__fused_row_of(b, query)];
     } else if (b->grad_out[OUT_RESULT] && !empty) {
-        int64_t column;
-        const char *gradient = lab__fused_gradient_at(b, query, &column);
+        const char *gradient = b->gradients + (query - b->first) * p->dv * (int64_t)p->size;
         const char *out = lab__at(b->out[OUT_RESULT], p->size, s->out + b->head * s->out_head + query * s->out_row);
-        delta.high = p->kernels->row[p->type].dot(p->dv, gradient, column, out, 1);
+        delta.high = p->kernels->row[p->type].dot(p->dv, gradient, 1, out, 1);
     }
     return less(delta, lab__fused_lse_gradient(b, query));
 }
@@ -117,29 +116,45 @@ static void set_delta(fused_block *b, int64_t i, fused_number delta)
     lab__number_set(type, b->rests, i, (delta.high - lab__number_at(type, b->deltas, i)) + delta.low);
 }
 
-/* One query's row, scaled; its gradient, 0 for a row without keys whatever comes in. */
-static void read_row(fused_block *b, int64_t i)
+/* Rows of any strides to rows side by side, in one go where they are that already. */
+static void read_numbers(const fused_problem *p, kernel_unary op, int64_t rows, int64_t columns, char *to,
+                         const char *from, int64_t row, int64_t column, double parameter)
+{
+    const kernel_unary_fn f = p->kernels->unary[p->type][op];
+    if (row == columns && column == 1) {
+        f(rows * columns, to, 1, from, 1, parameter);
+        return;
+    }
+    const int64_t size = (int64_t)p->size;
+    for (int64_t i = 0; i < rows; i++)
+        f(columns, to + i * columns * size, 1, from + i * row * size, column, parameter);
+}
+
+/* The block's queries, scaled; their gradients, 0 for a row without keys whatever comes in. */
+static void read_rows(fused_block *b)
 {
     const fused_problem *p = b->p;
     const fused_sequence *s = &b->sequence;
-    const lab_tensor *q = p->in[IN_Q];
-    const kernel_unary_fn *unary = p->kernels->unary[p->type];
-    const int64_t query = b->first + i, at = lab__fused_row_of(b, query);
-    const double maximum = lab__number_at(p->type, b->out[OUT_MAXIMUM]->data, at);
-    char *gradient = b->gradients + i * p->dv * (int64_t)p->size;
-    unary[KERNEL_MUL_SCALAR](p->d, b->queries + i * p->d * (int64_t)p->size, 1,
-                             lab__at(q, p->size, s->q + b->head * s->q_head + query * s->q_row),
-                             q->strides[q->rank - 1], p->scale);
-    if (b->grad_out[OUT_RESULT] && maximum != -INFINITY) {
+    const lab_tensor *q = p->in[IN_Q], *grad = b->grad_out[OUT_RESULT];
+    const int64_t size = (int64_t)p->size;
+    read_numbers(p, KERNEL_MUL_SCALAR, b->rows, p->d, b->queries,
+                 lab__at(q, p->size, s->q + b->head * s->q_head + b->first * s->q_row), s->q_row,
+                 q->strides[q->rank - 1], p->scale);
+    if (grad) {
         int64_t column;
-        const char *from = lab__fused_gradient_at(b, query, &column);
-        unary[KERNEL_COPY](p->dv, gradient, 1, from, column, 0);
-    } else {
-        memset(gradient, 0, (size_t)p->dv * p->size);
+        const char *from = lab__fused_gradient_at(b, b->first, &column);
+        read_numbers(p, KERNEL_COPY, b->rows, p->dv, b->gradients, from,
+                     grad->strides[grad->rank - (p->attrs->packed ? 3 : 2)], column, 0);
     }
-    lab__number_set(p->type, b->maxima, i, maximum);
-    lab__number_set(p->type, b->inverses, i, lab__number_at(p->type, b->out[OUT_INVERSE]->data, at));
-    set_delta(b, i, b->without_deltas ? (fused_number){0} : lab__fused_delta(b, query));
+    for (int64_t i = 0; i < b->rows; i++) {
+        const int64_t query = b->first + i, at = lab__fused_row_of(b, query);
+        const double maximum = lab__number_at(p->type, b->out[OUT_MAXIMUM]->data, at);
+        if (!grad || maximum == -INFINITY)
+            memset(b->gradients + i * p->dv * size, 0, (size_t)(p->dv * size));
+        lab__number_set(p->type, b->maxima, i, maximum);
+        lab__number_set(p->type, b->inverses, i, lab__number_at(p->type, b->out[OUT_INVERSE]->data, at));
+        set_delta(b, i, b->without_deltas ? (fused_number){0} : lab__fused_delta(b, query));
+    }
 }
 
 /* Scores and dp of a panel and the keys `key` .. key + n - 1, into rows `row` .. of the tile, and dropout's factors.
@@ -228,8 +243,7 @@ void lab__fused_block_begin(fused_block *b, int64_t head, int64_t first, int64_t
     b->first = first;
     b->rows = rows;
     b->count = (int)((rows + p->width - 1) / p->width);
-    for (int64_t i = 0; i < rows; i++)
-        read_row(b, i);
+    read_rows(b);
     for (int64_t i = rows; i < b->count * p->width; i++) {
         lab__number_set(p->type, b->maxima, i, 0);
         lab__number_set(p->type, b->inverses, i, 0);
