@@ -278,6 +278,51 @@ static void large_products_are_cut_into_a_power_of_two_of_equal_panels(void **st
     }
 }
 
+/* Who multiplies what could go to cblas: a matter of speed, by sizes, strides and the width of vectors alone. */
+static void the_tile_product_takes_what_it_is_faster_at(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what;
+        int64_t m, n, k;
+        bool across, columns, narrow, wide; /* how A and B lie; whether vectors of 256 and 512 bits take it */
+    } products[] = {
+        {"a layer's map", 768, 128, 128, false, true, true, true},
+        {"back through it", 128, 768, 512, false, false, true, true},
+        {"its weight's gradient", 512, 128, 768, true, false, false, true},
+        {"large", 1024, 1024, 1024, false, false, false, true},
+        {"long sums", 256, 256, 4096, true, false, false, true},
+        {"longer sums", 256, 256, 4097, false, false, false, false},
+        {"three columns", 1024, 3, 1024, false, false, false, false},
+        {"small", 64, 64, 64, true, false, true, true},
+        {"small, longer", 64, 64, 65, true, false, false, false},
+        {"few rows and dense columns", 7, 40, 300, false, true, true, false},
+        {"more rows", 8, 40, 300, false, true, true, true},
+        {"few rows and dense rows", 7, 40, 300, false, false, true, true},
+    };
+    const char *const levels[] = {"plain", "avx2", "avx512"};
+    for (int level = 0; level < 3; level++) {
+        if (!lab__kernels_force(levels[level]))
+            continue;
+        for (size_t i = 0; i < 2 * sizeof products / sizeof *products; i++) {
+            gemm_product p = {.m = products[i / 2].m, .n = products[i / 2].n, .k = products[i / 2].k};
+            case_layout a = products[i / 2].across ? LAYOUT_COLUMNS : LAYOUT_ROWS;
+            case_layout b = products[i / 2].columns ? LAYOUT_COLUMNS : LAYOUT_ROWS;
+            case_layouts(&p, a, b, LAYOUT_ROWS);
+            if (i % 2) { /* C^T = B^T A^T is the same product */
+                p = (gemm_product){.m = p.n, .n = p.m, .k = p.k};
+                case_layouts(&p, b == LAYOUT_ROWS ? LAYOUT_COLUMNS : LAYOUT_ROWS,
+                             a == LAYOUT_ROWS ? LAYOUT_COLUMNS : LAYOUT_ROWS, LAYOUT_COLUMNS);
+            }
+            const bool want = level == 2 ? products[i / 2].wide : level == 1 && products[i / 2].narrow;
+            if (plan_of(p).tiled != want)
+                fail_msg("%s: %s (%s): must%s be the tile product's", levels[level], products[i / 2].what,
+                         case_text(&p), want ? "" : " not");
+        }
+    }
+    lab__kernels_force(NULL);
+}
+
 /* ---- NaN, infinity, nothing ------------------------------------------------------------------------------------------------ */
 
 static void not_a_number_stays_in_its_row(void **state)
@@ -429,6 +474,8 @@ int main(void)
         cmocka_unit_test(folding_stops_where_blas_cannot_count),
         cmocka_unit_test(copies_too_large_to_count_ask_for_all_memory),
     };
-    const int failed = cmocka_run_group_tests_name("whoever multiplies", tests, NULL, NULL);
+    const struct CMUnitTest choice[] = {cmocka_unit_test(the_tile_product_takes_what_it_is_faster_at)};
+    const int failed = cmocka_run_group_tests_name("whoever multiplies", tests, NULL, NULL) +
+                       cmocka_run_group_tests_name("who multiplies", choice, NULL, NULL);
     return failed + cmocka_run_group_tests_name("cblas", tests, leave_all_to_cblas, NULL);
 }
