@@ -204,7 +204,7 @@ static void check_scores(const kernel_table *table, kernel_type type, int64_t n,
         check_put(type, keys.memory.data, guarded_below(stream, n) * keys.step, NAN);
     guarded_remember(&keys.memory);
     panel->scores(n, d, at(&keys), keys.step, at(&queries), queries.step, at(&s), s.step, at(&largest), at(&least),
-                  nan ? at(&keys) : NULL, keys.step, d);
+                  (kernel_ahead){at(&keys), nan ? n : 0, keys.step, d});
     table->tile[type](n, width, d, at(&keys), keys.step, 1, at(&queries), queries.step, at(&want), want.step, false);
     for (int i = 0; i < width; i++) {
         long double most = -INFINITY, fewest = INFINITY;

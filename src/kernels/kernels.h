@@ -113,6 +113,12 @@ typedef struct kernel_limits {
     int64_t full_first, full_stop;
 } kernel_limits;
 
+/* What will be read soon: so many rows of `bytes` bytes, `row` bytes apart. */
+typedef struct kernel_ahead {
+    const char *at;
+    int64_t rows, row, bytes;
+} kernel_ahead;
+
 /* Panels, the rows of fused attention turned on their side: `width` queries beside each other, element j of query i at
  * [j * stride + i]. Nothing is summed across queries: a query's bits do not depend on those beside it. A piece of a
  * row begins at a multiple of 4 keys. */
@@ -125,10 +131,9 @@ typedef struct kernel_panel_fns {
     void (*unpack)(int64_t rows, int64_t columns, void *y, int64_t y_row, int64_t y_column, const void *panel,
                    int64_t stride, const void *factors, bool add);
     /* Scores of n keys, the tile product's, and each query's largest and least; the least is NaN where any score is.
-     * Meanwhile n rows of `ahead_bytes` bytes are asked for, `ahead_row` bytes apart, unless `ahead` is NULL. */
+     * Meanwhile the rows of `ahead` are asked for. */
     void (*scores)(int64_t n, int64_t d, const void *keys, int64_t k_row, const void *queries, int64_t q_stride,
-                   void *scores, int64_t stride, void *largest, void *least, const void *ahead, int64_t ahead_row,
-                   int64_t ahead_bytes);
+                   void *scores, int64_t stride, void *largest, void *least, kernel_ahead ahead);
     /* Scores of n keys more: those beyond a query's limits become -inf; `maximum` becomes the largest yet, and
      * `rescale` e^(maximum before - maximum now). True if e^(score - maximum) is a normal number for each key within
      * the limits, so that none of these has the score -inf. */

@@ -192,28 +192,29 @@ ALWAYS_INLINE void FN(range_of_edge)(int64_t from, int64_t end, real *s, int64_t
     }
 }
 
-/* A few rows at a time, in the shadow of the multiplications. */
-ALWAYS_INLINE void FN(ask_for_rows)(int64_t first, int64_t stop, const char *x, int64_t row, int64_t bytes)
+/* A few rows at a time, in the shadow of the multiplications, into the second-level cache. */
+ALWAYS_INLINE void FN(ask_for_rows)(kernel_ahead ahead, int64_t first, int64_t stop)
 {
-    for (int64_t j = first; j < stop; j++)
-        for (int64_t at = 0; at < bytes; at += 64)
-            __builtin_prefetch(x + j * row + at, 0, 3);
+    for (int64_t j = first; j < stop && j < ahead.rows; j++)
+        for (int64_t at = 0; at < ahead.bytes; at += 64)
+            __builtin_prefetch((const void *)((uintptr_t)ahead.at + (uintptr_t)(j * ahead.row + at)), 0, 2);
 }
 
 /* Where there was a NaN the least score is given as one. */
 static void FN(panel_scores)(int64_t n, int64_t d, const void *keys, int64_t k_row, const void *queries,
                              int64_t q_stride, void *scores, int64_t stride, void *largest, void *least,
-                             const void *ahead, int64_t ahead_row, int64_t ahead_bytes)
+                             kernel_ahead ahead)
 {
     FN(range) range[TILE_VECTORS];
     FN(strided) k = {keys, k_row, 1};
     FN(result) s = {scores, stride, false};
-    const int64_t rest = n % TILE_ROWS;
+    const int64_t rest = n % TILE_ROWS, each = n > 0 ? (ahead.rows * TILE_ROWS + n - 1) / n : 0;
+    int64_t asked = 0;
     for (int v = 0; v < TILE_VECTORS; v++)
         range[v] = (FN(range)){FN(broadcast)(-INFINITY), FN(broadcast)(INFINITY), {0}};
     for (int64_t j = TILE_ROWS; j <= n; j += TILE_ROWS, k.at += TILE_ROWS * k_row, s.at += TILE_ROWS * stride) {
-        if (ahead)
-            FN(ask_for_rows)(j - TILE_ROWS, j, ahead, ahead_row, ahead_bytes);
+        FN(ask_for_rows)(ahead, asked, asked + each);
+        asked += each;
         FN(tile_block)(TILE_ROWS, TILE_VECTORS, 0, d, k, (FN(rows)){queries, q_stride}, s, range);
     }
     FN(tile)(rest, PANEL, d, k.at, k_row, 1, queries, q_stride, s.at, stride, false);

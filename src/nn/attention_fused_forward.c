@@ -32,6 +32,8 @@ typedef struct forward_job {
     size_t memory_each;
 } forward_job;
 
+enum { AHEADS = 3 };
+
 /* A block of queries being worked on. */
 typedef struct forward_block {
     const fused_problem *p;
@@ -41,9 +43,10 @@ typedef struct forward_block {
     fused_panel panels[FUSED_PANELS];
     bool begun[FUSED_PANELS];
     int count;
-    int64_t key;       /* of the tile */
-    int values_finite; /* of the tile: -1 not known yet */
-    bool fresh;        /* no panel has read its values yet */
+    int64_t key;                /* of the tile */
+    int values_finite;          /* of the tile: -1 not known yet */
+    kernel_ahead ahead[AHEADS]; /* what the next tile will read, or the next block */
+    int aheads;
 } forward_block;
 
 /* ---- Memory ---------------------------------------------------------------------------------------------------------- */
@@ -148,6 +151,59 @@ static bool any_moved(const fused_problem *p, const char *rescale)
     return false;
 }
 
+/* Rows first .. first + rows - 1 of an operand's head. */
+static kernel_ahead rows_ahead(const fused_problem *p, int operand, int64_t head_at, int64_t row, int64_t first,
+                               int64_t rows, int64_t columns)
+{
+    const int64_t size = (int64_t)p->size;
+    return (kernel_ahead){lab__at(p->in[operand], p->size, head_at + first * row), rows, row * size, columns * size};
+}
+
+/* What will be read when this tile is done: the next one's keys and values; at the end of a block the queries of the
+ * next one, which comes before it or is the next head's last, and the keys and values of its first tile if they are
+ * others. */
+static void look_ahead(forward_block *b, int64_t end)
+{
+    const fused_problem *p = b->p;
+    const fused_sequence *s = &b->sequence;
+    int64_t head = b->panels[0].head, next = b->key + p->key_tile, queries = b->panels[0].first - p->query_block;
+    b->aheads = 0;
+    if (next >= end) {
+        if (queries < 0) {
+            queries = (s->tq - 1) / p->query_block * p->query_block;
+            head++;
+        }
+        if (head == p->heads)
+            return;
+        const int64_t left = s->tq - queries;
+        b->ahead[b->aheads++] = rows_ahead(p, IN_Q, s->q + head * s->q_head, s->q_row, queries,
+                                           left < p->query_block ? left : p->query_block, p->d);
+        if (head == b->panels[0].head)
+            return;
+        lab__fused_keys_of(p, s, queries, &next, &end);
+        next = next / p->key_tile * p->key_tile;
+        end = s->keys;
+    }
+    const int64_t n = end - next < p->key_tile ? end - next : p->key_tile;
+    b->ahead[b->aheads++] = rows_ahead(p, IN_K, s->k + head / p->group * s->k_head, s->k_row, next, n, p->d);
+    b->ahead[b->aheads++] = rows_ahead(p, IN_V, s->v + head / p->group * s->v_head, s->v_row, next, n, p->dv);
+}
+
+/* A part of it for each panel. */
+static kernel_ahead part_ahead(const forward_block *b, int index)
+{
+    if (b->aheads == 0)
+        return (kernel_ahead){0};
+    const int which = index * b->aheads / b->count;
+    const int from = (which * b->count + b->aheads - 1) / b->aheads,
+              to = ((which + 1) * b->count + b->aheads - 1) / b->aheads;
+    kernel_ahead a = b->ahead[which];
+    const int64_t first = a.rows * (index - from) / (to - from), stop = a.rows * (index - from + 1) / (to - from);
+    a.at += first * a.row;
+    a.rows = stop - first;
+    return a;
+}
+
 /* A panel and keys `key` .. key + n - 1 of the tile. */
 static void attend(forward_block *b, int index, int64_t key, int64_t n)
 {
@@ -156,8 +212,7 @@ static void attend(forward_block *b, int index, int64_t key, int64_t n)
     fused_scores *s = &b->memory.scores;
     const fused_panel *panel = &b->panels[index];
     char *maxima = of_panel(b, m->maxima, index, 1), *outputs = of_panel(b, m->outputs, index, p->dv);
-    s->ahead = b->fresh ? values_at(b, key) : NULL;
-    b->fresh = false;
+    s->ahead = part_ahead(b, index);
     if (!lab__fused_scores(p, panel, key, n, of_panel(b, m->queries, index, p->d), p->width, s))
         return;
     if (b->job->stats)
@@ -243,7 +298,7 @@ static void attend_block(forward_block *b)
     }
     for (b->key = lowest / p->key_tile * p->key_tile; b->key < end; b->key += p->key_tile) {
         b->values_finite = -1;
-        b->fresh = true;
+        look_ahead(b, end);
         for (int i = 0; i < b->count; i++) {
             /* A panel's own keys in the tile; a piece of a row begins at a multiple of 4. */
             int64_t first = b->panels[i].lowest / 4 * 4, stop = b->panels[i].end;

@@ -174,11 +174,10 @@ static void range_of_scores(const fused_problem *p, const fused_sequence *sequen
                             const char *queries, int64_t queries_stride, fused_scores *s)
 {
     const int64_t size = (int64_t)p->size, first = s->limits.full_first, stop = s->limits.full_stop;
-    const int64_t k_row = sequence->k_row, v_row = sequence->v_row;
+    const int64_t k_row = sequence->k_row;
     lab__fused_by_key(p, s, 0, first, p->d, keys, k_row, queries, queries_stride, s->scores);
     p->panel.scores(stop - first, p->d, keys + first * k_row * size, k_row, queries, queries_stride,
-                    s->scores + first * s->stride * size, s->stride, s->largest, s->least,
-                    s->ahead ? s->ahead + first * v_row * size : NULL, v_row * size, p->dv * size);
+                    s->scores + first * s->stride * size, s->stride, s->largest, s->least, s->ahead);
     lab__fused_by_key(p, s, stop, n, p->d, keys, k_row, queries, queries_stride, s->scores);
 }
 
