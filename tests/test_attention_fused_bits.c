@@ -218,6 +218,36 @@ static void a_row_has_the_same_bits_in_any_pass(void **state)
     on_each_level(compare_passes);
 }
 
+/* One query alone, of as many heads as share their keys, by vectors of keys and values and by what is left of them. */
+static void compare_one_query(const char *level)
+{
+    static const int64_t sharing[] = {1, 2, 4, 7, 8}, d[] = {64, 16, 20, 160}, dv[] = {128, 64, 80, 100, 36, 16, 3};
+    for (int round = 0; round < 20; round++) {
+        uint64_t draws = draw_start("one query") + (uint64_t)round * 977;
+        long_pass p = {.level = level};
+        attention_case *c = &p.t.c;
+        *c = (attention_case){.dtype = round % 3 ? LAB_F32 : LAB_F64, .kv_heads = 1, .tq = 3, .tk = 600};
+        c->heads = sharing[round % 5];
+        c->d = d[round % 4];
+        c->dv = dv[round % 7];
+        c->opts.causal = LAB_CAUSAL_OFFSET;
+        c->opts.offset = draw_size(&draws, 1, c->tk - c->tq);
+        c->opts.scale = 2 / sqrt((double)c->d);
+        twin_make(&p.t, &draws);
+        p.all = twin_attend(&p.t, LAB_PATH_FUSED, false);
+        for (int64_t row = 0; row < c->tq; row++)
+            compare_rows(&p, row, 1, row == 1 ? c->tk : c->opts.offset + row + 1);
+        twin_end(&p.all);
+        twin_free(&p.t);
+    }
+}
+
+static void one_query_has_the_bits_of_its_row(void **state)
+{
+    (void)state;
+    on_each_level(compare_one_query);
+}
+
 /* Rows with rubbish beside them, which sends tiles another way: the rest as if there were none, bit for bit. */
 static void the_way_around_rubbish_has_the_same_bits(void **state)
 {
@@ -349,6 +379,7 @@ int main(void)
         cmocka_unit_test(bits_do_not_depend_on_threads),
         cmocka_unit_test(threads_take_part_and_change_nothing),
         cmocka_unit_test(a_row_has_the_same_bits_in_any_pass),
+        cmocka_unit_test(one_query_has_the_bits_of_its_row),
         cmocka_unit_test(the_way_around_rubbish_has_the_same_bits),
         cmocka_unit_test(batches_do_not_see_their_order),
         cmocka_unit_test(memory_grows_with_the_length_only),

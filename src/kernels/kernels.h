@@ -182,9 +182,9 @@ typedef struct kernel_query_fns {
     /* One row's n scores more, all of keys it may see, as in a panel's maximum and exponentials; the first key's place
      * among the sum's four lanes is `phase`. */
     bool (*softmax)(int64_t n, int64_t phase, void *scores, void *maximum, void *rescale, double *sum);
-    /* output = output * rescale + weights . values. */
-    void (*values)(int64_t n, int64_t columns, const void *weights, const void *values, int64_t v_row, void *output,
-                   double rescale);
+    /* outputs += weights . values: rows x n times n x columns. */
+    void (*values)(int64_t rows, int64_t n, int64_t columns, const void *weights, int64_t w_row, const void *values,
+                   int64_t v_row, void *outputs, int64_t o_row);
 } kernel_query_fns;
 
 /* A step of an optimiser (step_tmpl.c; the rules are in llmlab/optim.h): p, and what the rule keeps of earlier

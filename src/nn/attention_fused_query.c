@@ -101,8 +101,8 @@ static void add_allowed(const fused_problem *p, int64_t n, const char *scores, c
     const int64_t size = (int64_t)p->size;
     for (int64_t j = 0; j < n; j++)
         if (scores[j])
-            p->kernels->query[p->type].values(1, p->dv, weights + j * size, values + j * v_row * size, v_row, output,
-                                              1);
+            p->kernels->query[p->type].values(1, 1, p->dv, weights + j * size, 1, values + j * v_row * size, v_row,
+                                              output, p->dv);
 }
 
 /* One row and n keys; what it adds to the output, unless the rows are multiplied together. */
@@ -118,12 +118,11 @@ static void attend_row(const fused_problem *p, const query_memory *m, int64_t ro
         allowed[j] = lab__number_at(p->type, scores, j) != -INFINITY;
     query->softmax(n, key % 4, scores, m->maxima + row * size, m->rescale, &m->sums[row]);
     const double rescale = lab__number_at(p->type, m->rescale, 0);
-    if (together || selected)
-        p->kernels->unary[p->type][KERNEL_MUL_SCALAR](p->dv, output, 1, output, 1, rescale);
+    p->kernels->unary[p->type][KERNEL_MUL_SCALAR](p->dv, output, 1, output, 1, rescale);
     if (selected)
         add_allowed(p, n, allowed, scores, values, v_row, output);
     else if (!together)
-        query->values(n, p->dv, scores, values, v_row, output, rescale);
+        query->values(1, n, p->dv, scores, n, values, v_row, output, p->dv);
 }
 
 static void attend_tile(const fused_problem *p, const query_memory *m, const fused_sequence *s, int64_t kv_head,
@@ -139,7 +138,8 @@ static void attend_tile(const fused_problem *p, const query_memory *m, const fus
     for (int64_t i = 0; i < p->group; i++)
         attend_row(p, m, i, key, n, values, s->v_row, together);
     if (together)
-        p->multiply(p->group, p->dv, n, m->scores, p->key_tile, 1, values, s->v_row, m->outputs, p->dv, true);
+        p->kernels->query[p->type].values(p->group, n, p->dv, m->scores, p->key_tile, values, s->v_row, m->outputs,
+                                          p->dv);
 }
 
 static void finish_row(const query_job *job, const query_memory *m, const fused_sequence *s, int64_t head, int64_t row)
