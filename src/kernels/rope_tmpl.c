@@ -1,4 +1,14 @@
-/* rope_tmpl.c - a row's pairs turned by their angles. Pairs that lie side by side are brought apart first. */
+/* rope_tmpl.c - a row's pairs turned by their angles. Pairs that lie side by side are brought apart first: in
+ * registers, and what does not fill one through memory.
+ */
+
+/* (a, b) -> (a c - b s, a s + b c). */
+ALWAYS_INLINE void FN(rotate)(vec *a, vec *b, vec c, vec s)
+{
+    vec turned = FN(vec_fma)(-*b, s, *a * c);
+    *b = FN(vec_fma)(*a, s, *b * c);
+    *a = turned;
+}
 
 ALWAYS_INLINE void FN(turn_pairs)(int64_t n, real *to_a, real *to_b, const real *from_a, const real *from_b,
                                   const real *cosines, const real *sines, bool back)
@@ -8,9 +18,25 @@ ALWAYS_INLINE void FN(turn_pairs)(int64_t n, real *to_a, real *to_b, const real 
         vec c = FN(load_some)(cosines + i, n - i), s = FN(load_some)(sines + i, n - i);
         if (back)
             s = -s;
-        FN(store_some)(to_a + i, n - i, FN(vec_fma)(-b, s, a * c));
-        FN(store_some)(to_b + i, n - i, FN(vec_fma)(a, s, b * c));
+        FN(rotate)(&a, &b, c, s);
+        FN(store_some)(to_a + i, n - i, a);
+        FN(store_some)(to_b + i, n - i, b);
     }
+}
+
+/* As many of a row's pairs as fill vectors; how many. */
+ALWAYS_INLINE int64_t FN(turn_side_by_side)(int64_t pairs, real *y, const real *x, const real *cosines,
+                                            const real *sines, bool back)
+{
+    int64_t i = 0;
+    for (; i + LANES <= pairs; i += LANES) {
+        vec first = FN(load)(x + 2 * i), second = FN(load)(x + 2 * i + LANES), s = FN(load)(sines + i);
+        vec a = FN(even_places)(first, second), b = FN(odd_places)(first, second);
+        FN(rotate)(&a, &b, FN(load)(cosines + i), back ? -s : s);
+        FN(store)(y + 2 * i, FN(interleave_low)(a, b));
+        FN(store)(y + 2 * i + LANES, FN(interleave_high)(a, b));
+    }
+    return i;
 }
 
 static void FN(rope)(int64_t pairs, void *y_row, const void *x_row, const void *cosine_row, const void *sine_row,
@@ -22,7 +48,7 @@ static void FN(rope)(int64_t pairs, void *y_row, const void *x_row, const void *
         FN(turn_pairs)(pairs, y, y + pairs, x, x + pairs, cosines, sines, back);
         return;
     }
-    for (int64_t i = 0; i < pairs; i += BLOCK) {
+    for (int64_t i = FN(turn_side_by_side)(pairs, y, x, cosines, sines, back); i < pairs; i += BLOCK) {
         int64_t n = pairs - i < BLOCK ? pairs - i : BLOCK;
         FN(gather)(n, a, x + 2 * i, 2);
         FN(gather)(n, b, x + 2 * i + 1, 2);
