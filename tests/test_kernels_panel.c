@@ -203,8 +203,11 @@ static void check_scores(const kernel_table *table, kernel_type type, int64_t n,
     if (nan)
         check_put(type, keys.memory.data, guarded_below(stream, n) * keys.step, NAN);
     guarded_remember(&keys.memory);
+    const kernel_rows rows[] = {
+        {at(&keys), n / 2, keys.step, d}, {at(&queries), 0, 0, 0}, {at(&keys), n, keys.step, d}};
+    kernel_ahead ahead = {rows, n / 4, n};
     panel->scores(n, d, at(&keys), keys.step, at(&queries), queries.step, at(&s), s.step, at(&largest), at(&least),
-                  (kernel_ahead){at(&keys), nan ? n : 0, keys.step, d});
+                  nan ? &ahead : NULL);
     table->tile[type](n, width, d, at(&keys), keys.step, 1, at(&queries), queries.step, at(&want), want.step, false);
     for (int i = 0; i < width; i++) {
         long double most = -INFINITY, fewest = INFINITY;

@@ -113,10 +113,16 @@ typedef struct kernel_limits {
     int64_t full_first, full_stop;
 } kernel_limits;
 
-/* What will be read soon: so many rows of `bytes` bytes, `row` bytes apart. */
-typedef struct kernel_ahead {
+/* Rows of `bytes` bytes, `row` bytes apart. */
+typedef struct kernel_rows {
     const char *at;
-    int64_t rows, row, bytes;
+    int64_t count, row, bytes;
+} kernel_rows;
+
+/* What will be read or written soon: rows first .. stop - 1 of these, which are counted one after another. */
+typedef struct kernel_ahead {
+    const kernel_rows *rows;
+    int64_t first, stop;
 } kernel_ahead;
 
 /* Panels, the rows of fused attention turned on their side: `width` queries beside each other, element j of query i at
@@ -131,9 +137,9 @@ typedef struct kernel_panel_fns {
     void (*unpack)(int64_t rows, int64_t columns, void *y, int64_t y_row, int64_t y_column, const void *panel,
                    int64_t stride, const void *factors, bool add);
     /* Scores of n keys, the tile product's, and each query's largest and least; the least is NaN where any score is.
-     * Meanwhile the rows of `ahead` are asked for. */
+     * Meanwhile the rows ahead are asked for, after which there are none; `ahead` may be NULL. */
     void (*scores)(int64_t n, int64_t d, const void *keys, int64_t k_row, const void *queries, int64_t q_stride,
-                   void *scores, int64_t stride, void *largest, void *least, kernel_ahead ahead);
+                   void *scores, int64_t stride, void *largest, void *least, kernel_ahead *ahead);
     /* Scores of n keys more: those beyond a query's limits become -inf; `maximum` becomes the largest yet, and
      * `rescale` e^(maximum before - maximum now). True if e^(score - maximum) is a normal number for each key within
      * the limits, so that none of these has the score -inf. */

@@ -193,28 +193,34 @@ ALWAYS_INLINE void FN(range_of_edge)(int64_t from, int64_t end, real *s, int64_t
 }
 
 /* A few rows at a time, in the shadow of the multiplications, into the second-level cache. */
-ALWAYS_INLINE void FN(ask_for_rows)(kernel_ahead ahead, int64_t first, int64_t stop)
+ALWAYS_INLINE void FN(ask_for_rows)(int64_t count, kernel_ahead *ahead)
 {
-    for (int64_t j = first; j < stop && j < ahead.rows; j++)
-        for (int64_t at = 0; at < ahead.bytes; at += 64)
-            __builtin_prefetch((const void *)((uintptr_t)ahead.at + (uintptr_t)(j * ahead.row + at)), 0, 2);
+    for (; count > 0 && ahead->first < ahead->stop; count--, ahead->first++) {
+        while (ahead->first >= ahead->rows->count) {
+            ahead->first -= ahead->rows->count;
+            ahead->stop -= ahead->rows->count;
+            ahead->rows++;
+        }
+        const uintptr_t at = (uintptr_t)ahead->rows->at + (uintptr_t)(ahead->first * ahead->rows->row);
+        for (int64_t line = 0; line < ahead->rows->bytes; line += 64)
+            __builtin_prefetch((const void *)(at + (uintptr_t)line), 0, 2);
+    }
 }
 
 /* Where there was a NaN the least score is given as one. */
 static void FN(panel_scores)(int64_t n, int64_t d, const void *keys, int64_t k_row, const void *queries,
                              int64_t q_stride, void *scores, int64_t stride, void *largest, void *least,
-                             kernel_ahead ahead)
+                             kernel_ahead *ahead)
 {
     FN(range) range[TILE_VECTORS];
     FN(strided) k = {keys, k_row, 1};
     FN(result) s = {scores, stride, false};
-    const int64_t rest = n % TILE_ROWS, each = n > 0 ? (ahead.rows * TILE_ROWS + n - 1) / n : 0;
-    int64_t asked = 0;
+    const int64_t rest = n % TILE_ROWS;
+    const int64_t each = ahead && n > 0 ? ((ahead->stop - ahead->first) * TILE_ROWS + n - 1) / n : 0;
     for (int v = 0; v < TILE_VECTORS; v++)
         range[v] = (FN(range)){FN(broadcast)(-INFINITY), FN(broadcast)(INFINITY), {0}};
     for (int64_t j = TILE_ROWS; j <= n; j += TILE_ROWS, k.at += TILE_ROWS * k_row, s.at += TILE_ROWS * stride) {
-        FN(ask_for_rows)(ahead, asked, asked + each);
-        asked += each;
+        FN(ask_for_rows)(each, ahead);
         FN(tile_block)(TILE_ROWS, TILE_VECTORS, 0, d, k, (FN(rows)){queries, q_stride}, s, range);
     }
     FN(tile)(rest, PANEL, d, k.at, k_row, 1, queries, q_stride, s.at, stride, false);

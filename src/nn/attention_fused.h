@@ -100,7 +100,7 @@ typedef struct fused_scores {
     bool ranged;           /* they are there */
     const char *keys;      /* [n][d], where operands are stored narrower; then too */
     char *raw;             /* [n][stride]: products of keys and queries, which are not scaled there; else NULL */
-    kernel_ahead ahead;    /* asked for meanwhile */
+    kernel_ahead *ahead;   /* asked for meanwhile; or NULL */
     int32_t first[FUSED_MAX_WIDTH], stop[FUSED_MAX_WIDTH];
     kernel_limits limits;
     int64_t both_first, both_stop; /* keys that both halves of the panel need; those before only its first half does,

@@ -32,7 +32,7 @@ typedef struct forward_job {
     size_t memory_each;
 } forward_job;
 
-enum { AHEADS = 3 };
+enum { AHEADS = 4 };
 
 /* A block of queries being worked on. */
 typedef struct forward_block {
@@ -43,10 +43,11 @@ typedef struct forward_block {
     fused_panel panels[FUSED_PANELS];
     bool begun[FUSED_PANELS];
     int count;
-    int64_t key;                /* of the tile */
-    int values_finite;          /* of the tile: -1 not known yet */
-    kernel_ahead ahead[AHEADS]; /* what the next tile will read, or the next block */
-    int aheads;
+    int64_t key;                    /* of the tile */
+    int values_finite;              /* of the tile: -1 not known yet */
+    kernel_rows rows_ahead[AHEADS]; /* what is read or written when the tile is done */
+    kernel_ahead ahead;
+    int64_t all_ahead;
 } forward_block;
 
 /* ---- Memory ---------------------------------------------------------------------------------------------------------- */
@@ -151,57 +152,62 @@ static bool any_moved(const fused_problem *p, const char *rescale)
     return false;
 }
 
-/* Rows first .. first + rows - 1 of an operand's head. */
-static kernel_ahead rows_ahead(const fused_problem *p, int operand, int64_t head_at, int64_t row, int64_t first,
-                               int64_t rows, int64_t columns)
+static kernel_rows rows_of(const fused_problem *p, const lab_tensor *t, int64_t head_at, int64_t row, int64_t first,
+                           int64_t count, int64_t columns)
 {
     const int64_t size = (int64_t)p->size;
-    return (kernel_ahead){lab__at(p->in[operand], p->size, head_at + first * row), rows, row * size, columns * size};
+    return (kernel_rows){lab__at(t, p->size, head_at + first * row), count, row * size, columns * size};
 }
 
-/* What will be read when this tile is done: the next one's keys and values; at the end of a block the queries of the
- * next one, which comes before it or is the next head's last, and the keys and values of its first tile if they are
- * others. */
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* What is read and written when this tile is done: the next one's keys and values; at the end of a block its results,
+ * the queries of the next one, which comes before it or is the next head's last, and the keys and values of that one's
+ * first tile if they are others. */
 static void look_ahead(forward_block *b, int64_t end)
 {
     const fused_problem *p = b->p;
     const fused_sequence *s = &b->sequence;
-    int64_t head = b->panels[0].head, next = b->key + p->key_tile, queries = b->panels[0].first - p->query_block;
-    b->aheads = 0;
+    const fused_panel *panel = &b->panels[0];
+    int64_t head = panel->head, next = b->key + p->key_tile, queries = panel->first - p->query_block;
+    kernel_rows *rows = b->rows_ahead;
     if (next >= end) {
+        *rows++ = rows_of(p, b->job->out[OUT_RESULT], s->out + head * s->out_head, s->out_row, panel->first,
+                          least(s->tq - panel->first, p->query_block), p->dv);
         if (queries < 0) {
             queries = (s->tq - 1) / p->query_block * p->query_block;
             head++;
         }
-        if (head == p->heads)
-            return;
-        const int64_t left = s->tq - queries;
-        b->ahead[b->aheads++] = rows_ahead(p, IN_Q, s->q + head * s->q_head, s->q_row, queries,
-                                           left < p->query_block ? left : p->query_block, p->d);
-        if (head == b->panels[0].head)
-            return;
-        lab__fused_keys_of(p, s, queries, &next, &end);
-        next = next / p->key_tile * p->key_tile;
-        end = s->keys;
+        if (head < p->heads) {
+            *rows++ = rows_of(p, p->in[IN_Q], s->q + head * s->q_head, s->q_row, queries,
+                              least(s->tq - queries, p->query_block), p->d);
+            lab__fused_keys_of(p, s, queries, &next, &end);
+            next = next / p->key_tile * p->key_tile;
+            end = s->keys;
+        }
     }
-    const int64_t n = end - next < p->key_tile ? end - next : p->key_tile;
-    b->ahead[b->aheads++] = rows_ahead(p, IN_K, s->k + head / p->group * s->k_head, s->k_row, next, n, p->d);
-    b->ahead[b->aheads++] = rows_ahead(p, IN_V, s->v + head / p->group * s->v_head, s->v_row, next, n, p->dv);
+    if (next < end && (head != panel->head || rows == b->rows_ahead)) {
+        const int64_t n = least(end - next, p->key_tile);
+        *rows++ = rows_of(p, p->in[IN_K], s->k + head / p->group * s->k_head, s->k_row, next, n, p->d);
+        *rows++ = rows_of(p, p->in[IN_V], s->v + head / p->group * s->v_head, s->v_row, next, n, p->dv);
+    }
+    b->ahead = (kernel_ahead){.rows = b->rows_ahead};
+    b->all_ahead = 0;
+    for (const kernel_rows *r = b->rows_ahead; r < rows; r++)
+        b->all_ahead += r->count;
 }
 
-/* A part of it for each panel. */
-static kernel_ahead part_ahead(const forward_block *b, int index)
+/* A panel's part of it, and what those before it did not ask for. */
+static kernel_ahead *part_ahead(forward_block *b, int index)
 {
-    if (b->aheads == 0)
-        return (kernel_ahead){0};
-    const int which = index * b->aheads / b->count;
-    const int from = (which * b->count + b->aheads - 1) / b->aheads,
-              to = ((which + 1) * b->count + b->aheads - 1) / b->aheads;
-    kernel_ahead a = b->ahead[which];
-    const int64_t first = a.rows * (index - from) / (to - from), stop = a.rows * (index - from + 1) / (to - from);
-    a.at += first * a.row;
-    a.rows = stop - first;
-    return a;
+    int64_t before = 0;
+    for (const kernel_rows *r = b->rows_ahead; r < b->ahead.rows; r++)
+        before += r->count;
+    b->ahead.stop = b->all_ahead * (index + 1) / b->count - before;
+    return &b->ahead;
 }
 
 /* A panel and keys `key` .. key + n - 1 of the tile. */
