@@ -43,16 +43,6 @@ ALWAYS_INLINE void FN(ask_for)(FN(ahead) * ahead, int64_t turned)
             __builtin_prefetch((const void *)(ahead->at + line));
 }
 
-/* LANES keys and columns. */
-ALWAYS_INLINE void FN(turn_keys)(vec turned[LANES], const real *k, int64_t k_row)
-{
-#ifdef LEVEL_TURNS_ROWS
-    FN(turn_rows)(turned, k, k_row);
-#else
-    FN(turn_block)(LANES, LANES, turned, k, k_row, 1);
-#endif
-}
-
 /* One query's scores of whole blocks of keys, d a multiple of LANES; how many these are. */
 ALWAYS_INLINE int64_t FN(scores_of_one)(int64_t n, int64_t d, const real *q, const real *k, int64_t k_row, real *s)
 {
@@ -66,7 +56,7 @@ ALWAYS_INLINE int64_t FN(scores_of_one)(int64_t n, int64_t d, const real *q, con
         for (int64_t c = 0; c < d; c += LANES)
             for (int b = 0; b < KEY_BLOCKS; b++) {
                 FN(ask_for)(&ahead, LANES * LANES);
-                FN(turn_keys)(turned, k + b * LANES * k_row + c, k_row);
+                FN(turn_from)(turned, k + b * LANES * k_row + c, k_row);
                 for (int e = 0; e < LANES; e++)
                     sum[b] = FN(vec_fma)(turned[e], FN(broadcast)(q[c + e]), sum[b]);
             }
