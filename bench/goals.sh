@@ -59,14 +59,14 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-bench=$build/bench/attn_bench
-[ -x "$bench" ] || complain 2 "--build: there is no $bench; ninja -C '$build' makes it"
 if [ -n "$python$peers" ]; then
     [ -n "$python" ] && [ -r "$peers" ] || complain 2 "--python and --peers go together, and --peers is a file"
     command -v "$python" >/dev/null || complain 2 "--python: there is no $python"
 elif [ $only_beside = yes ]; then
     complain 2 "--beside: --python and --peers are missing"
 fi
+bench=$build/bench/attn_bench
+[ -x "$bench" ] || complain 2 "--build: there is no $bench; ninja -C '$build' makes it"
 
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
