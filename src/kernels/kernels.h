@@ -137,7 +137,7 @@ typedef struct kernel_panel_fns {
     void (*unpack)(int64_t rows, int64_t columns, void *y, int64_t y_row, int64_t y_column, const void *panel,
                    int64_t stride, const void *factors, bool add);
     /* Scores of n keys, the tile product's, and each query's largest and least; the least is NaN where any score is.
-     * Meanwhile the rows ahead are asked for, after which there are none; `ahead` may be NULL. */
+     * Meanwhile rows ahead are asked for, as many as cost little, and are ahead no more; `ahead` may be NULL. */
     void (*scores)(int64_t n, int64_t d, const void *keys, int64_t k_row, const void *queries, int64_t q_stride,
                    void *scores, int64_t stride, void *largest, void *least, kernel_ahead *ahead);
     /* Scores of n keys more: those beyond a query's limits become -inf; `maximum` becomes the largest yet, and

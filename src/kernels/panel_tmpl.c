@@ -207,22 +207,35 @@ ALWAYS_INLINE void FN(ask_for_rows)(int64_t count, kernel_ahead *ahead)
     }
 }
 
+/* Blocks of scores one below the other, and their range. */
+ALWAYS_INLINE void FN(scores_down)(int rows, int64_t blocks, int64_t d, FN(strided) * k, FN(rows) queries,
+                                   FN(result) * s, FN(range) * range, int64_t each, kernel_ahead *ahead)
+{
+    for (; blocks > 0; blocks--, k->at += rows * k->row, s->at += rows * s->row) {
+        FN(ask_for_rows)(each, ahead);
+        FN(tile_block)(rows, TILE_VECTORS, 0, d, *k, queries, *s, range);
+    }
+}
+
 /* Where there was a NaN the least score is given as one. */
 static void FN(panel_scores)(int64_t n, int64_t d, const void *keys, int64_t k_row, const void *queries,
                              int64_t q_stride, void *scores, int64_t stride, void *largest, void *least,
                              kernel_ahead *ahead)
 {
+    enum { ROWS = TILE_SHALLOW ? TILE_FEW : TILE_ROWS, MOST_AHEAD = 16 }; /* more would not go unnoticed */
     FN(range) range[TILE_VECTORS];
     FN(strided) k = {keys, k_row, 1};
+    FN(rows) q = {queries, q_stride};
     FN(result) s = {scores, stride, false};
-    const int64_t rest = n % TILE_ROWS;
-    const int64_t each = ahead && n > 0 ? ((ahead->stop - ahead->first) * TILE_ROWS + n - 1) / n : 0;
+    const int64_t fits = FN(tile_fits)(ROWS, n), rest = fits >= 0 ? 0 : n % ROWS;
+    const int64_t blocks = (n - (fits > 0 ? fits * TILE_FIT : 0)) / ROWS;
+    const int64_t asked = ahead && blocks > 0 ? (ahead->stop - ahead->first + blocks - 1) / blocks : 0;
+    const int64_t each = asked < MOST_AHEAD ? asked : MOST_AHEAD;
     for (int v = 0; v < TILE_VECTORS; v++)
         range[v] = (FN(range)){FN(broadcast)(-INFINITY), FN(broadcast)(INFINITY), {0}};
-    for (int64_t j = TILE_ROWS; j <= n; j += TILE_ROWS, k.at += TILE_ROWS * k_row, s.at += TILE_ROWS * stride) {
-        FN(ask_for_rows)(each, ahead);
-        FN(tile_block)(TILE_ROWS, TILE_VECTORS, 0, d, k, (FN(rows)){queries, q_stride}, s, range);
-    }
+    FN(scores_down)(ROWS, blocks, d, &k, q, &s, range, each, ahead);
+    if (TILE_FIT)
+        FN(scores_down)(TILE_FIT, fits, d, &k, q, &s, range, 0, NULL);
     FN(tile)(rest, PANEL, d, k.at, k_row, 1, queries, q_stride, s.at, stride, false);
     for (int v = 0; v < TILE_VECTORS; v++) {
         FN(range_of_rows)(0, rest, s.at + v * LANES, stride, &range[v]);

@@ -11,12 +11,11 @@
  */
 
 /* TILE_ROWS x TILE_VECTORS accumulators, TILE_VECTORS of B and one of A: of 32 registers, or of 16. Blocks are narrow,
- * so that fused attention's panels, which are as wide, have little to leave out at the diagonal. High blocks and low
- * ones together make any multiple of 4 rows from 8 on, both without waiting for a sum. */
+ * so that fused attention's panels, which are as wide, have little to leave out at the diagonal. */
 #if VECTOR_BYTES == 64 || defined(__aarch64__)
-enum { TILE_ROWS = 12, TILE_VECTORS = 2, TILE_LOW = 8 };
+enum { TILE_ROWS = 12, TILE_VECTORS = 2 };
 #else
-enum { TILE_ROWS = 6, TILE_VECTORS = 2, TILE_LOW = 0 };
+enum { TILE_ROWS = 6, TILE_VECTORS = 2 };
 #endif
 
 /* Of few rows, blocks are wider: a sum takes 4 cycles to be ready for its next step, so that of two multiplications a
@@ -24,12 +23,13 @@ enum { TILE_ROWS = 6, TILE_VECTORS = 2, TILE_LOW = 0 };
 enum { TILE_FEW = 6, TILE_MOST = 4 * TILE_VECTORS };
 
 /* The steps that a block's upper half ends with before the lower half does: its stores go out between multiplications.
- * All stores of a block at its end cost 20 cycles, so cut they cost 6 (Zen 3). With 64-byte vectors nothing is gained
- * (Zen 5: a store takes 0.6 cycles from the multipliers wherever it stands). */
+ * All stores of a block at its end cost 20 cycles, so cut they cost 6 (Zen 3). With 64-byte vectors the same comes of
+ * blocks of half the height: 24 stores one after the other cost 19 cycles, 12 of them 4 (Zen 5). From SHALLOW steps on
+ * it is worth more to read B half as often. */
 #if VECTOR_BYTES == 64
-enum { TILE_LAST = 0 };
+enum { TILE_LAST = 0, TILE_SHALLOW = 80, TILE_FIT = 8 };
 #else
-enum { TILE_LAST = 4 };
+enum { TILE_LAST = 4, TILE_SHALLOW = 80, TILE_FIT = 0 };
 #endif
 
 /* Matrices, from some element on: any strides, rows to read, rows to write. */
@@ -137,52 +137,69 @@ ALWAYS_INLINE void FN(tile_along)(int rows, int vectors, int64_t lanes, int64_t 
         FN(tile_block)(rows, vectors, lanes, depth, a, b, c, NULL);
 }
 
-/* How many of the low blocks m rows need, a multiple of 4 where there are such blocks, else of TILE_ROWS. */
-ALWAYS_INLINE int64_t FN(tile_low)(int64_t m)
+/* How many blocks of TILE_FIT rows make m rows come out even with blocks of `rows`, 12 or 6, a constant; -1 if none do.
+ */
+ALWAYS_INLINE int64_t FN(tile_fits)(int rows, int64_t m)
 {
-    return TILE_LOW ? (TILE_ROWS - m % TILE_ROWS) % TILE_ROWS / (TILE_ROWS - TILE_LOW) : 0;
+    const int64_t rest = m % rows, fits = rows == TILE_FEW ? rest / 2 : (rows - rest) % rows / (TILE_ROWS - TILE_FIT);
+    return TILE_FIT && fits * TILE_FIT <= m && (m - fits * TILE_FIT) % rows == 0 ? fits : -1;
 }
 
 /* Whole rows of blocks for columns that are `blocks` blocks wide. */
-ALWAYS_INLINE void FN(tile_columns)(int64_t m, int vectors, int64_t lanes, int64_t blocks, int64_t depth, FN(strided) a,
-                                    FN(rows) b, FN(result) c)
+ALWAYS_INLINE void FN(tile_columns)(int rows, int64_t m, int vectors, int64_t lanes, int64_t blocks, int64_t depth,
+                                    FN(strided) a, FN(rows) b, FN(result) c)
 {
-    const int64_t low = TILE_LOW * FN(tile_low)(m);
-    for (; m > low; m -= TILE_ROWS, a.at += TILE_ROWS * a.row, c.at += TILE_ROWS * c.row)
-        FN(tile_along)(TILE_ROWS, vectors, lanes, blocks, depth, a, b, c);
-    for (; TILE_LOW && m > 0; m -= TILE_LOW, a.at += TILE_LOW * a.row, c.at += TILE_LOW * c.row)
-        FN(tile_along)(TILE_LOW, vectors, lanes, blocks, depth, a, b, c);
+    for (; m >= rows; m -= rows, a.at += rows * a.row, c.at += rows * c.row)
+        FN(tile_along)(rows, vectors, lanes, blocks, depth, a, b, c);
 }
 
-static void FN(tile_wide)(int64_t m, int64_t blocks, int64_t depth, FN(strided) a, FN(rows) b, FN(result) c)
+/* The same for blocks of either height, and of those that make it come out even. */
+ALWAYS_INLINE void FN(tile_any)(bool high, int64_t m, int64_t last, int vectors, int64_t lanes, int64_t blocks,
+                                int64_t depth, FN(strided) a, FN(rows) b, FN(result) c)
 {
-    FN(tile_columns)(m, TILE_VECTORS, 0, blocks, depth, a, b, c);
+    if (high || (int)TILE_ROWS == (int)TILE_FEW)
+        FN(tile_columns)(TILE_ROWS, m - last, vectors, lanes, blocks, depth, a, b, c);
+    else
+        FN(tile_columns)(TILE_FEW, m - last, vectors, lanes, blocks, depth, a, b, c);
+    a.at += (m - last) * a.row;
+    c.at += (m - last) * c.row;
+    if (TILE_FIT && last > 0)
+        FN(tile_columns)(TILE_FIT, last, vectors, lanes, blocks, depth, a, b, c);
 }
 
-static void FN(tile_narrow)(int64_t m, int64_t blocks, int64_t depth, FN(strided) a, FN(rows) b, FN(result) c)
+static void FN(tile_wide)(bool high, int64_t m, int64_t last, int64_t blocks, int64_t depth, FN(strided) a, FN(rows) b,
+                          FN(result) c)
 {
-    FN(tile_columns)(m, 1, 0, blocks, depth, a, b, c);
+    FN(tile_any)(high, m, last, TILE_VECTORS, 0, blocks, depth, a, b, c);
 }
 
-static void FN(tile_part)(int64_t m, int64_t lanes, int64_t depth, FN(strided) a, FN(rows) b, FN(result) c)
+static void FN(tile_narrow)(bool high, int64_t m, int64_t last, int64_t blocks, int64_t depth, FN(strided) a,
+                            FN(rows) b, FN(result) c)
 {
-    FN(tile_columns)(m, 1, lanes, 1, depth, a, b, c);
+    FN(tile_any)(high, m, last, 1, 0, blocks, depth, a, b, c);
+}
+
+static void FN(tile_part)(bool high, int64_t m, int64_t last, int64_t lanes, int64_t depth, FN(strided) a, FN(rows) b,
+                          FN(result) c)
+{
+    FN(tile_any)(high, m, last, 1, lanes, 1, depth, a, b, c);
 }
 
 /* Whole rows of blocks, all columns. */
-ALWAYS_INLINE void FN(tile_whole)(int64_t m, int64_t n, int64_t depth, FN(strided) a, FN(rows) b, FN(result) c)
+ALWAYS_INLINE void FN(tile_whole)(bool high, int64_t m, int64_t last, int64_t n, int64_t depth, FN(strided) a,
+                                  FN(rows) b, FN(result) c)
 {
     const int64_t wide = n / (TILE_VECTORS * LANES), behind = n - wide * TILE_VECTORS * LANES;
     if (wide > 0)
-        FN(tile_wide)(m, wide, depth, a, b, c);
+        FN(tile_wide)(high, m, last, wide, depth, a, b, c);
     b.at += n - behind;
     c.at += n - behind;
     if (behind / LANES > 0)
-        FN(tile_narrow)(m, behind / LANES, depth, a, b, c);
+        FN(tile_narrow)(high, m, last, behind / LANES, depth, a, b, c);
     b.at += behind / LANES * LANES;
     c.at += behind / LANES * LANES;
     if (behind % LANES > 0)
-        FN(tile_part)(m, behind % LANES, depth, a, b, c);
+        FN(tile_part)(high, m, last, behind % LANES, depth, a, b, c);
 }
 
 /* As many blocks of so many vectors as n columns hold; how many columns are left behind them. */
@@ -212,10 +229,7 @@ static void FN(tile_rest)(int64_t m, int64_t n, int64_t depth, FN(strided) a, FN
 {
     switch (m) {
     case 6:
-        if (TILE_ROWS == 6) /* there is code for it already */
-            FN(tile_whole)(6, n, depth, a, b, c);
-        else
-            FN(tile_few)(6, TILE_VECTORS, n, depth, a, b, c);
+        FN(tile_whole)((int)TILE_ROWS == (int)TILE_FEW, 6, 0, n, depth, a, b, c);
         break;
     case 5:
         FN(tile_few)(5, TILE_VECTORS, n, depth, a, b, c);
@@ -243,12 +257,12 @@ static void FN(tile)(int64_t m, int64_t n, int64_t k, const void *a, int64_t a_r
     FN(strided) left = {a, a_row, a_column};
     FN(rows) right = {b, b_row};
     FN(result) result = {c, c_row, add};
-    int64_t rest = m % TILE_ROWS;
-    if (TILE_LOW && m % (TILE_ROWS - TILE_LOW) == 0 && m >= TILE_LOW)
-        rest = 0;
-    else if (rest > 0 && rest < TILE_FEW && m > TILE_ROWS)
-        rest += TILE_ROWS;
-    FN(tile_whole)(m - rest, n, k, left, right, result);
+    const bool high = k >= TILE_SHALLOW || n <= LANES; /* 6 sums of one vector each wait for themselves */
+    const int64_t fits = high ? FN(tile_fits)(TILE_ROWS, m) : FN(tile_fits)(TILE_FEW, m);
+    int64_t rest = fits >= 0 ? 0 : high ? m % TILE_ROWS : m % TILE_FEW;
+    if (rest > 0 && rest < TILE_FEW && m > rest)
+        rest += high ? TILE_ROWS : TILE_FEW;
+    FN(tile_whole)(high, m - rest, fits > 0 ? fits * TILE_FIT : 0, n, k, left, right, result);
     left.at += (m - rest) * left.row;
     result.at += (m - rest) * result.row;
     /* What is left goes in blocks that are about as high as one another: a low one leaves its multipliers waiting. */
