@@ -222,7 +222,7 @@ static void FN(panel_scores)(int64_t n, int64_t d, const void *keys, int64_t k_r
                              int64_t q_stride, void *scores, int64_t stride, void *largest, void *least,
                              kernel_ahead *ahead)
 {
-    enum { ROWS = TILE_SHALLOW ? TILE_FEW : TILE_ROWS, MOST_AHEAD = 16 }; /* more would not go unnoticed */
+    enum { ROWS = TILE_SHALLOW > 0 ? TILE_FEW : TILE_ROWS, MOST_AHEAD = 16 }; /* more would not go unnoticed */
     FN(range) range[TILE_VECTORS];
     FN(strided) k = {keys, k_row, 1};
     FN(rows) q = {queries, q_stride};
@@ -234,7 +234,7 @@ static void FN(panel_scores)(int64_t n, int64_t d, const void *keys, int64_t k_r
     for (int v = 0; v < TILE_VECTORS; v++)
         range[v] = (FN(range)){FN(broadcast)(-INFINITY), FN(broadcast)(INFINITY), {0}};
     FN(scores_down)(ROWS, blocks, d, &k, q, &s, range, each, ahead);
-    if (TILE_FIT)
+    if (TILE_FIT > 0)
         FN(scores_down)(TILE_FIT, fits, d, &k, q, &s, range, 0, NULL);
     FN(tile)(rest, PANEL, d, k.at, k_row, 1, queries, q_stride, s.at, stride, false);
     for (int v = 0; v < TILE_VECTORS; v++) {

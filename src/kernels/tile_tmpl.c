@@ -29,7 +29,7 @@ enum { TILE_FEW = 6, TILE_MOST = 4 * TILE_VECTORS };
 #if VECTOR_BYTES == 64
 enum { TILE_LAST = 0, TILE_SHALLOW = 80, TILE_FIT = 8 };
 #else
-enum { TILE_LAST = 4, TILE_SHALLOW = 80, TILE_FIT = 0 };
+enum { TILE_LAST = 4, TILE_SHALLOW = 0, TILE_FIT = 0 };
 #endif
 
 /* Matrices, from some element on: any strides, rows to read, rows to write. */
@@ -114,7 +114,7 @@ ALWAYS_INLINE void FN(tile_block)(int rows, int vectors, int64_t lanes, int64_t 
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < vectors; j++)
             sum[i][j] = c.add ? FN(tile_load)(c.at + i * c.row + j * LANES, lanes) : (vec){0};
-    const int half = TILE_LAST ? rows / 2 : 0;
+    const int half = TILE_LAST > 0 ? rows / 2 : 0;
     int64_t last = depth < TILE_LAST ? depth : TILE_LAST, most = depth - last;
     FN(tile_steps)(0, rows, vectors, lanes, most, a, b, sum);
     a.at += most * a.column;
@@ -142,7 +142,7 @@ ALWAYS_INLINE void FN(tile_along)(int rows, int vectors, int64_t lanes, int64_t 
 ALWAYS_INLINE int64_t FN(tile_fits)(int rows, int64_t m)
 {
     const int64_t rest = m % rows, fits = rows == TILE_FEW ? rest / 2 : (rows - rest) % rows / (TILE_ROWS - TILE_FIT);
-    return TILE_FIT && fits * TILE_FIT <= m && (m - fits * TILE_FIT) % rows == 0 ? fits : -1;
+    return TILE_FIT > 0 && fits * TILE_FIT <= m && (m - fits * TILE_FIT) % rows == 0 ? fits : -1;
 }
 
 /* Whole rows of blocks for columns that are `blocks` blocks wide. */
@@ -163,7 +163,7 @@ ALWAYS_INLINE void FN(tile_any)(bool high, int64_t m, int64_t last, int vectors,
         FN(tile_columns)(TILE_FEW, m - last, vectors, lanes, blocks, depth, a, b, c);
     a.at += (m - last) * a.row;
     c.at += (m - last) * c.row;
-    if (TILE_FIT && last > 0)
+    if (last > 0 && TILE_FIT > 0)
         FN(tile_columns)(TILE_FIT, last, vectors, lanes, blocks, depth, a, b, c);
 }
 
