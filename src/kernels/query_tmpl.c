@@ -5,76 +5,93 @@
  * exponentials goes in four lanes by absolute key, and each column of the output has one accumulator and keys ascend.
  */
 
-/* Of one query, so many vectors of keys are turned side by side in registers. Of several, so many keys and columns are
- * turned into memory, where they stay in the first-level cache, and the tile product takes them from there for all
- * queries. What was read ahead of its use has to stay there too: 16 KiB of turned keys cost a tenth (Zen 5).
+/* Of one query, so many vectors of keys are turned side by side in registers; of QUERY_ROWS, half as many. Where that
+ * is one, several take keys that are turned into memory, so many and so many columns at most: these stay in the
+ * first-level cache, and the tile product takes them from there for all queries.
  *
  * Several outputs of so many vectors stay in registers, or one of VALUE_VECTORS: a value is read whole, since half of
- * each now and the other half later is no stream to a processor. Where registers are too few for that, the tile product
- * does it. */
+ * each now and the other half later is no stream to a processor. Where that needs several goes, for more columns or
+ * more rows, VALUE_BYTES of values stay in the first-level cache meanwhile. Where registers are too few for several
+ * outputs, the tile product does it. */
 #if VECTOR_BYTES == 64
-enum { KEY_BLOCKS = 2, TURNED_KEYS = 2 * LANES, VALUE_ROWS = 4, VALUE_ROWS_VECTORS = 4 };
+enum { QUERY_ROWS = 1, KEY_BLOCKS = 1, TURNED_KEYS = 2 * LANES, VALUE_ROWS = 4, VALUE_ROWS_VECTORS = 4 };
 #else
-enum { KEY_BLOCKS = 4, TURNED_KEYS = TILE_MOST * LANES, VALUE_ROWS = 0, VALUE_ROWS_VECTORS = 0 };
+enum { QUERY_ROWS = 4, KEY_BLOCKS = 4, TURNED_KEYS = TILE_MOST * LANES, VALUE_ROWS = 0, VALUE_ROWS_VECTORS = 0 };
 #endif
-enum { TURNED_COLUMNS = 64, VALUE_VECTORS = 8 };
+enum { TURNED_COLUMNS = 64, VALUE_VECTORS = 8, VALUE_BYTES = 16384, VALUE_LEAST = 8 };
 
-/* Rows that are read side by side are no stream either, and waiting for them costs half the speed. So of the keys some
- * way ahead as much is asked for as is turned, line by line in the order in which it lies. Beyond the last key there
- * may be nothing, which does no harm. */
+/* Rows that are read side by side are no stream either, and waiting for them costs half the speed. So of the rows some
+ * way ahead as much is asked for as is done, line by line in the order in which it lies. Beyond the last row there may
+ * be nothing, which does no harm. */
 typedef struct FN(ahead) {
     uintptr_t at;
-    uintptr_t row, bytes; /* from key to key; of a key */
-    uintptr_t owed;       /* bytes turned since the last key was asked for */
+    uintptr_t row, bytes; /* from row to row; of a row */
+    int64_t work, owed;   /* of a row; done since the last row was asked for */
 } FN(ahead);
 
-ALWAYS_INLINE FN(ahead) FN(ahead_of)(const real *k, int64_t k_row, int64_t d)
+ALWAYS_INLINE FN(ahead) FN(ahead_of)(const real *x, int64_t x_row, int64_t columns, int64_t rows, int64_t work)
 {
-    const uintptr_t row = (uintptr_t)k_row * sizeof(real);
-    return (FN(ahead)){(uintptr_t)k + KEY_BLOCKS * LANES * row, row, (uintptr_t)d * sizeof(real), 0};
+    const uintptr_t row = (uintptr_t)x_row * sizeof(real);
+    return (FN(ahead)){(uintptr_t)x + (uintptr_t)rows * row, row, (uintptr_t)columns * sizeof(real), work, 0};
 }
 
-ALWAYS_INLINE void FN(ask_for)(FN(ahead) * ahead, int64_t turned)
+ALWAYS_INLINE void FN(ask_for)(FN(ahead) * ahead, int64_t work)
 {
     enum { LINE = 64 };
-    ahead->owed += (uintptr_t)turned * sizeof(real);
-    for (; ahead->owed >= ahead->bytes; ahead->owed -= ahead->bytes, ahead->at += ahead->row)
+    for (ahead->owed += work; ahead->owed >= ahead->work; ahead->owed -= ahead->work, ahead->at += ahead->row)
         for (uintptr_t line = 0; line < ahead->bytes; line += LINE)
             __builtin_prefetch((const void *)(ahead->at + line));
 }
 
-/* One query's scores of whole blocks of keys, d a multiple of LANES; how many these are. */
-ALWAYS_INLINE int64_t FN(scores_of_one)(int64_t n, int64_t d, const real *q, const real *k, int64_t k_row, real *s)
+/* How many keys ahead: a block of those that are read side by side, and 8 KiB (Zen 5; a block is that much already on
+ * Zen 3). */
+ALWAYS_INLINE int64_t FN(keys_ahead)(int64_t block, int64_t d)
 {
-    enum { KEYS = KEY_BLOCKS * LANES };
-    FN(ahead) ahead = FN(ahead_of)(k, k_row, d);
-    int64_t j = 0;
-    for (; j + KEYS <= n; j += KEYS, k += KEYS * k_row) {
-        vec sum[KEY_BLOCKS], turned[LANES];
-        for (int b = 0; b < KEY_BLOCKS; b++)
-            sum[b] = (vec){0};
-        for (int64_t c = 0; c < d; c += LANES)
-            for (int b = 0; b < KEY_BLOCKS; b++) {
-                FN(ask_for)(&ahead, LANES * LANES);
-                FN(turn_from)(turned, k + b * LANES * k_row + c, k_row);
-                for (int e = 0; e < LANES; e++)
-                    sum[b] = FN(vec_fma)(turned[e], FN(broadcast)(q[c + e]), sum[b]);
-            }
-        for (int b = 0; b < KEY_BLOCKS; b++)
-            FN(store)(s + j + b * LANES, sum[b]);
-    }
-    return j;
+    const int64_t keys = 8192 / (int64_t)sizeof(real) / d;
+    return VECTOR_BYTES == 64 && keys > block ? keys : block;
 }
 
-static void FN(query_scores)(int64_t rows, int64_t n, int64_t d, const void *queries, const void *keys, int64_t k_row,
-                             void *scores, int64_t s_row)
+/* Scores of n keys, whole blocks of them, d a multiple of LANES. */
+ALWAYS_INLINE void FN(scores_of_keys)(int rows, int blocks, bool ask, int64_t n, int64_t d, const real *q,
+                                      const real *k, int64_t k_row, real *s, int64_t s_row)
 {
-    const real *q = queries, *k = keys;
-    real *s = scores, turned[TURNED_COLUMNS * TURNED_KEYS] __attribute__((aligned(VECTOR_BYTES)));
-    int64_t j = rows == 1 && d % LANES == 0 ? FN(scores_of_one)(n, d, q, k, k_row, s) : 0;
-    FN(ahead) ahead = FN(ahead_of)(k + j * k_row, k_row, d);
-    for (; j < n; j += TURNED_KEYS) {
-        const int64_t count = n - j < TURNED_KEYS ? n - j : TURNED_KEYS;
+    const int64_t keys = blocks * LANES;
+    FN(ahead) ahead = FN(ahead_of)(k, k_row, d, FN(keys_ahead)(keys, d), d);
+    for (int64_t j = 0; j < n; j += keys, k += keys * k_row) {
+        vec sum[QUERY_ROWS][KEY_BLOCKS];
+        for (int i = 0; i < rows; i++)
+            for (int b = 0; b < blocks; b++)
+                sum[i][b] = (vec){0};
+        for (int64_t c = 0; c < d; c += LANES) {
+            vec turned[KEY_BLOCKS][LANES];
+            if (ask)
+                FN(ask_for)(&ahead, keys * LANES);
+            for (int b = 0; b < blocks; b++)
+                FN(turn_from)(turned[b], k + b * LANES * k_row + c, k_row);
+            for (int e = 0; e < LANES; e++)
+                for (int i = 0; i < rows; i++) {
+                    const vec left = FN(broadcast)(q[i * d + c + e]);
+                    for (int b = 0; b < blocks; b++)
+                        sum[i][b] = FN(vec_fma)(turned[b][e], left, sum[i][b]);
+                }
+        }
+        for (int i = 0; i < rows; i++)
+            for (int b = 0; b < blocks; b++)
+                FN(store)(s + i * s_row + j + b * LANES, sum[i][b]);
+    }
+}
+
+/* The same of any keys and columns. */
+static void FN(scores_from_memory)(int64_t rows, int64_t n, int64_t d, const real *q, const real *k, int64_t k_row,
+                                   real *s, int64_t s_row)
+{
+    real turned[TURNED_COLUMNS * TURNED_KEYS] __attribute__((aligned(VECTOR_BYTES)));
+    FN(ahead) ahead = FN(ahead_of)(k, k_row, d, FN(keys_ahead)(KEY_BLOCKS * LANES, d), d);
+    /* Of wide keys fewer at once: these, those ahead and what is turned have to be in the first-level cache together.
+     */
+    const int64_t strip = FN(keys_ahead)(LANES, d) < TURNED_KEYS ? LANES : TURNED_KEYS;
+    for (int64_t j = 0; j < n; j += strip) {
+        const int64_t count = n - j < strip ? n - j : strip;
         for (int64_t c = 0; c < d; c += TURNED_COLUMNS) {
             const int64_t columns = d - c < TURNED_COLUMNS ? d - c : TURNED_COLUMNS;
             for (int64_t i = 0; i < count; i += LANES)
@@ -89,6 +106,25 @@ static void FN(query_scores)(int64_t rows, int64_t n, int64_t d, const void *que
             FN(tile)(rows, count, columns, q + c, d, 1, turned, TURNED_KEYS, s + j, s_row, c > 0);
         }
     }
+}
+
+static void FN(query_scores)(int64_t rows, int64_t n, int64_t d, const void *queries, const void *keys, int64_t k_row,
+                             void *scores, int64_t s_row)
+{
+    const real *q = queries, *k = keys;
+    real *s = scores;
+    const bool in_registers = d % LANES == 0 && (rows == 1 || QUERY_ROWS > 1);
+    const int64_t whole = in_registers ? n - n % (KEY_BLOCKS * LANES) : 0;
+    int64_t i = whole > 0 ? 0 : rows;
+    if (QUERY_ROWS > 1 && i + QUERY_ROWS <= rows) {
+        FN(scores_of_keys)(QUERY_ROWS, KEY_BLOCKS / 2, true, whole, d, q, k, k_row, s, s_row);
+        for (i = QUERY_ROWS; i + QUERY_ROWS <= rows; i += QUERY_ROWS)
+            FN(scores_of_keys)(QUERY_ROWS, KEY_BLOCKS / 2, false, whole, d, q + i * d, k, k_row, s + i * s_row, s_row);
+    }
+    for (; i < rows; i++)
+        FN(scores_of_keys)(1, KEY_BLOCKS, true, whole, d, q + i * d, k, k_row, s + i * s_row, s_row);
+    if (whole < n)
+        FN(scores_from_memory)(rows, n - whole, d, q, k + whole * k_row, k_row, s + whole, s_row);
 }
 
 typedef real FN(four) __attribute__((vector_size(SUM_LANES * sizeof(real)), aligned(sizeof(real)), may_alias));
@@ -123,20 +159,23 @@ static bool FN(query_softmax)(int64_t n, int64_t phase, void *scores, void *maxi
 }
 
 /* outputs += weights . values, for so many rows and vectors of columns; only the first `lanes` lanes of these are
- * there, where that is not 0. */
+ * there, where that is not 0. Asks for what is ahead if that has any work. */
 ALWAYS_INLINE void FN(values_block)(int rows, int vectors, int64_t lanes, int64_t n, FN(rows) p, FN(rows) v, real *o,
-                                    int64_t o_row)
+                                    int64_t o_row, FN(ahead) * ahead)
 {
     vec sum[VALUE_ROWS + 1][VALUE_VECTORS];
     for (int i = 0; i < rows; i++)
         for (int b = 0; b < vectors; b++)
             sum[i][b] = FN(tile_load)(o + i * o_row + b * LANES, lanes);
-    for (int64_t j = 0; j < n; j++, v.at += v.row)
+    for (int64_t j = 0; j < n; j++, v.at += v.row) {
+        if (ahead->work)
+            FN(ask_for)(ahead, rows * vectors * LANES);
         for (int b = 0; b < vectors; b++) {
             const vec value = FN(tile_load)(v.at + b * LANES, lanes);
             for (int i = 0; i < rows; i++)
                 sum[i][b] = FN(vec_fma)(FN(broadcast)(p.at[i * p.row + j]), value, sum[i][b]);
         }
+    }
     for (int i = 0; i < rows; i++)
         for (int b = 0; b < vectors; b++)
             if (lanes)
@@ -147,29 +186,44 @@ ALWAYS_INLINE void FN(values_block)(int rows, int vectors, int64_t lanes, int64_
 
 /* Blocks of columns from c on, as long as there are whole ones; where they end. */
 ALWAYS_INLINE int64_t FN(values_along)(int rows, int vectors, int64_t c, int64_t columns, int64_t n, FN(rows) p,
-                                       FN(rows) v, real *o, int64_t o_row)
+                                       FN(rows) v, real *o, int64_t o_row, FN(ahead) * ahead)
 {
     for (; c + vectors * LANES <= columns; c += vectors * LANES)
-        FN(values_block)(rows, vectors, 0, n, p, (FN(rows)){v.at + c, v.row}, o + c, o_row);
+        FN(values_block)(rows, vectors, 0, n, p, (FN(rows)){v.at + c, v.row}, o + c, o_row, ahead);
     return c;
+}
+
+ALWAYS_INLINE void FN(values_of_keys)(int64_t rows, int64_t n, int64_t columns, FN(rows) p, FN(rows) v, real *o,
+                                      int64_t o_row, FN(ahead) * ahead)
+{
+    for (; VALUE_ROWS && rows >= VALUE_ROWS; rows -= VALUE_ROWS, p.at += VALUE_ROWS * p.row, o += VALUE_ROWS * o_row) {
+        const int64_t c = FN(values_along)(VALUE_ROWS, VALUE_ROWS_VECTORS, 0, columns, n, p, v, o, o_row, ahead);
+        FN(tile)(VALUE_ROWS, columns - c, n, p.at, p.row, 1, v.at + c, v.row, o + c, o_row, true);
+    }
+    if (rows != 1) {
+        FN(tile)(rows, columns, n, p.at, p.row, 1, v.at, v.row, o, o_row, true);
+        return;
+    }
+    int64_t c = FN(values_along)(1, VALUE_VECTORS, 0, columns, n, p, v, o, 0, ahead);
+    c = FN(values_along)(1, VALUE_VECTORS / 2, c, columns, n, p, v, o, 0, ahead);
+    c = FN(values_along)(1, VALUE_VECTORS / 4, c, columns, n, p, v, o, 0, ahead);
+    c = FN(values_along)(1, 1, c, columns, n, p, v, o, 0, ahead);
+    if (c < columns)
+        FN(values_block)(1, 1, columns - c, n, p, (FN(rows)){v.at + c, v.row}, o + c, 0, ahead);
 }
 
 static void FN(query_values)(int64_t rows, int64_t n, int64_t columns, const void *weights, int64_t w_row,
                              const void *values, int64_t v_row, void *outputs, int64_t o_row)
 {
     FN(rows) p = {weights, w_row}, v = {values, v_row};
-    real *o = outputs;
-    for (; VALUE_ROWS && rows >= VALUE_ROWS; rows -= VALUE_ROWS, p.at += VALUE_ROWS * w_row, o += VALUE_ROWS * o_row) {
-        const int64_t c = FN(values_along)(VALUE_ROWS, VALUE_ROWS_VECTORS, 0, columns, n, p, v, o, o_row);
-        FN(tile)(VALUE_ROWS, columns - c, n, p.at, w_row, 1, v.at + c, v_row, o + c, o_row, true);
+    FN(ahead) ahead = {0};
+    const int64_t whole = LANES * (rows > 1 ? VALUE_ROWS_VECTORS : VALUE_VECTORS);
+    int64_t some = n;
+    if (VALUE_ROWS && columns > 0 && (rows > VALUE_ROWS || columns > whole)) {
+        some = VALUE_BYTES / (int64_t)sizeof(real) / columns;
+        some = some < VALUE_LEAST ? VALUE_LEAST : some;
+        ahead = FN(ahead_of)(v.at, v_row, columns, some, rows * columns);
     }
-    if (rows == 1) {
-        int64_t c = FN(values_along)(1, VALUE_VECTORS, 0, columns, n, p, v, o, 0);
-        c = FN(values_along)(1, VALUE_VECTORS / 2, c, columns, n, p, v, o, 0);
-        c = FN(values_along)(1, 1, c, columns, n, p, v, o, 0);
-        if (c < columns)
-            FN(values_block)(1, 1, columns - c, n, p, (FN(rows)){v.at + c, v_row}, o + c, 0);
-    } else {
-        FN(tile)(rows, columns, n, p.at, w_row, 1, v.at, v_row, o, o_row, true);
-    }
+    for (; n > 0; n -= some, p.at += some, v.at += some * v_row)
+        FN(values_of_keys)(rows, n < some ? n : some, columns, p, v, outputs, o_row, &ahead);
 }
