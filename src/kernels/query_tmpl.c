@@ -196,7 +196,8 @@ ALWAYS_INLINE int64_t FN(values_along)(int rows, int vectors, int64_t c, int64_t
 ALWAYS_INLINE void FN(values_of_keys)(int64_t rows, int64_t n, int64_t columns, FN(rows) p, FN(rows) v, real *o,
                                       int64_t o_row, FN(ahead) * ahead)
 {
-    for (; VALUE_ROWS && rows >= VALUE_ROWS; rows -= VALUE_ROWS, p.at += VALUE_ROWS * p.row, o += VALUE_ROWS * o_row) {
+    for (; VALUE_ROWS > 0 && rows >= VALUE_ROWS;
+         rows -= VALUE_ROWS, p.at += VALUE_ROWS * p.row, o += VALUE_ROWS * o_row) {
         const int64_t c = FN(values_along)(VALUE_ROWS, VALUE_ROWS_VECTORS, 0, columns, n, p, v, o, o_row, ahead);
         FN(tile)(VALUE_ROWS, columns - c, n, p.at, p.row, 1, v.at + c, v.row, o + c, o_row, true);
     }
@@ -219,7 +220,7 @@ static void FN(query_values)(int64_t rows, int64_t n, int64_t columns, const voi
     FN(ahead) ahead = {0};
     const int64_t whole = LANES * (rows > 1 ? VALUE_ROWS_VECTORS : VALUE_VECTORS);
     int64_t some = n;
-    if (VALUE_ROWS && columns > 0 && (rows > VALUE_ROWS || columns > whole)) {
+    if (VALUE_ROWS > 0 && columns > 0 && (rows > VALUE_ROWS || columns > whole)) {
         some = VALUE_BYTES / (int64_t)sizeof(real) / columns;
         some = some < VALUE_LEAST ? VALUE_LEAST : some;
         ahead = FN(ahead_of)(v.at, v_row, columns, some, rows * columns);
