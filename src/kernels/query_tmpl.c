@@ -47,8 +47,10 @@ ALWAYS_INLINE void FN(ask_for)(FN(ahead) * ahead, int64_t work)
  * Zen 3). */
 ALWAYS_INLINE int64_t FN(keys_ahead)(int64_t block, int64_t d)
 {
+    if (VECTOR_BYTES != 64)
+        return block;
     const int64_t keys = 8192 / (int64_t)sizeof(real) / d;
-    return VECTOR_BYTES == 64 && keys > block ? keys : block;
+    return keys > block ? keys : block;
 }
 
 /* Scores of n keys, whole blocks of them, d a multiple of LANES. */
@@ -218,9 +220,9 @@ static void FN(query_values)(int64_t rows, int64_t n, int64_t columns, const voi
 {
     FN(rows) p = {weights, w_row}, v = {values, v_row};
     FN(ahead) ahead = {0};
-    const int64_t whole = LANES * (rows > 1 ? VALUE_ROWS_VECTORS : VALUE_VECTORS);
     int64_t some = n;
-    if (VALUE_ROWS > 0 && columns > 0 && (rows > VALUE_ROWS || columns > whole)) {
+    if (VALUE_ROWS > 0 && columns > 0 &&
+        (rows > VALUE_ROWS || columns > LANES * (rows > 1 ? VALUE_ROWS_VECTORS : VALUE_VECTORS))) {
         some = VALUE_BYTES / (int64_t)sizeof(real) / columns;
         some = some < VALUE_LEAST ? VALUE_LEAST : some;
         ahead = FN(ahead_of)(v.at, v_row, columns, some, rows * columns);

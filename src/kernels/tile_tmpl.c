@@ -141,8 +141,10 @@ ALWAYS_INLINE void FN(tile_along)(int rows, int vectors, int64_t lanes, int64_t 
  */
 ALWAYS_INLINE int64_t FN(tile_fits)(int rows, int64_t m)
 {
+    if (TILE_FIT == 0)
+        return -1;
     const int64_t rest = m % rows, fits = rows == TILE_FEW ? rest / 2 : (rows - rest) % rows / (TILE_ROWS - TILE_FIT);
-    return TILE_FIT > 0 && fits * TILE_FIT <= m && (m - fits * TILE_FIT) % rows == 0 ? fits : -1;
+    return fits * TILE_FIT <= m && (m - fits * TILE_FIT) % rows == 0 ? fits : -1;
 }
 
 /* Whole rows of blocks for columns that are `blocks` blocks wide. */
