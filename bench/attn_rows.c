@@ -1,7 +1,7 @@
 /* attn_rows.c - how a row of attn_bench is measured.
  *
  * Forward is timed on an inference graph, whose memory goes back by mark and release. Backward is lab_grad of q, k and
- * v with a fixed seed, alone: its forward runs on the same recording graph before the clock starts. Rows of one size
+ * v with a fixed seed, alone: the graph is reset and its forward runs again before the clock starts. Rows of one size
  * share a graph, so that memory is warm; a sample during which the graph grew is thrown away and taken again. Decoding
  * takes other keys and values in every call, as the layers of a model do: so they come from memory, not from the
  * processor's cache.
@@ -16,9 +16,10 @@
 enum { OPERANDS = 4, Q = 0, K = 1, V = 2, SEED = 3 }; /* SEED: the gradient that comes in */
 enum { MAX_SETS = 64, SETS_BYTES = 128 << 20 };       /* of keys, and of values, that decoding goes through */
 
-/* Calls below this are made untimed before each sample, one at least and as many as begin in warm_up: a last-level
- * cache that is filled by what others drop, not by reading, holds a loop's operands after some calls only. */
-static const double short_call = 0.02, warm_up = 0.01;
+/* Calls shorter than this are made untimed before each sample, one at least and as many as begin in warm_up: a
+ * last-level cache that is filled by what others drop, not by reading, holds a loop's operands after some calls only.
+ */
+static const double short_call = 0.1, warm_up = 0.01;
 
 /* What all rows share: memory for operands of each dtype, as much as the largest row needs, and the graph of the
  * sizes that were measured last. */
@@ -251,29 +252,35 @@ static double time_forward(lab_graph *g, attn_row *row, const operands *x, int r
     return (bench_now() - start) / repeats;
 }
 
-/* Seconds per call of backward alone, from y that is on g. */
-static double time_backward(lab_graph *g, lab_tensor *y, const operands *x, int repeats)
+/* Seconds per call of backward alone, each after a forward of its own, so that its results go where the last one's went
+ * as in a loop that resets its graph. */
+static double time_backward(lab_graph *g, attn_row *row, const operands *x, int repeats)
 {
     lab_tensor *wanted[] = {x->q, x->k[0], x->v[0]}, *grads[3];
-    double start = bench_now();
-    for (int i = 0; i < repeats; i++)
+    double seconds = 0;
+    for (int i = 0; i < repeats; i++) {
+        lab_graph_reset(g);
+        lab_tensor *y = attend(g, row, x);
+        const double start = bench_now();
         lab_grad(g, y, x->seed, 3, wanted, grads, NULL);
-    return (bench_now() - start) / repeats;
+        seconds += bench_now() - start;
+    }
+    return seconds / repeats;
 }
 
 static double measure(lab_graph *g, attn_row *row, const operands *x)
 {
-    const bool backward = row->pass == PASS_BACKWARD;
+    double (*time)(lab_graph *, attn_row *, const operands *, int) =
+        row->pass == PASS_BACKWARD ? time_backward : time_forward;
     double seconds = 0;
     for (int attempt = 0; attempt < 3; attempt++) {
         lab_graph_reset(g);
-        lab_tensor *y = backward ? attend(g, row, x) : NULL;
         const double start = bench_now();
         for (bool more = row->last < short_call; more; more = bench_now() - start < warm_up)
-            row->last = backward ? time_backward(g, y, x, 1) : time_forward(g, row, x, 1);
+            row->last = time(g, row, x, 1);
         int repeats = bench_repeats(row->last);
         size_t held = lab_graph_bytes(g);
-        seconds = backward ? time_backward(g, y, x, repeats) : time_forward(g, row, x, repeats);
+        seconds = time(g, row, x, repeats);
         if (lab_graph_status(g) != LAB_OK || lab_graph_bytes(g) == held)
             break;
     }
@@ -283,14 +290,11 @@ static double measure(lab_graph *g, attn_row *row, const operands *x)
 /* On a graph of its own, which holds then what one call takes: the results, and the workspace. */
 static double measure_workspace(lab_graph *g, attn_row *row, const operands *x)
 {
-    double start = bench_now();
-    lab_tensor *y = attend(g, row, x);
-    double seconds = bench_now() - start;
+    const bool backward = row->pass == PASS_BACKWARD;
     int64_t results = operand_numel(row, Q);
-    if (row->pass == PASS_BACKWARD) {
-        seconds = time_backward(g, y, x, 1);
+    const double seconds = backward ? time_backward(g, row, x, 1) : time_forward(g, row, x, 1);
+    if (backward)
         results += operand_numel(row, Q) + operand_numel(row, K) + operand_numel(row, V);
-    }
     size_t held = lab_graph_bytes(g), of_results = (size_t)results * lab_dtype_size(row->dtype);
     row->workspace_bytes = held > of_results ? held - of_results : 1;
     return seconds;
