@@ -128,32 +128,35 @@ static inline bool vec_any_of_f64(mask_f64 m)
     return _mm512_movepi64_mask((__m512i)m) != 0;
 }
 
+/* Rows and columns of four vectors exchanged within each quarter. */
+static inline void turn_quarters(const vec_f32 r[4], vec_f64 turned[4])
+{
+    const vec_f64 low = (vec_f64)_mm512_unpacklo_ps(r[0], r[1]), high = (vec_f64)_mm512_unpackhi_ps(r[0], r[1]);
+    const vec_f64 low2 = (vec_f64)_mm512_unpacklo_ps(r[2], r[3]), high2 = (vec_f64)_mm512_unpackhi_ps(r[2], r[3]);
+    turned[0] = _mm512_unpacklo_pd(low, low2);
+    turned[1] = _mm512_unpackhi_pd(low, low2);
+    turned[2] = _mm512_unpacklo_pd(high, high2);
+    turned[3] = _mm512_unpackhi_pd(high, high2);
+}
+
 /* Rows and columns exchanged: within the quarters of vectors first, which costs less than interleaving whole ones
  * does; then quarters. */
 #define LEVEL_TURNS 1
 
 static inline void turn_f32(vec_f32 x[16])
 {
-    vec_f32 fours[16], halves[16];
-    for (int i = 0; i < 16; i += 4) {
-        const vec_f64 low = (vec_f64)_mm512_unpacklo_ps(x[i], x[i + 1]),
-                      high = (vec_f64)_mm512_unpackhi_ps(x[i], x[i + 1]);
-        const vec_f64 low2 = (vec_f64)_mm512_unpacklo_ps(x[i + 2], x[i + 3]),
-                      high2 = (vec_f64)_mm512_unpackhi_ps(x[i + 2], x[i + 3]);
-        fours[i] = (vec_f32)_mm512_unpacklo_pd(low, low2);
-        fours[i + 1] = (vec_f32)_mm512_unpackhi_pd(low, low2);
-        fours[i + 2] = (vec_f32)_mm512_unpacklo_pd(high, high2);
-        fours[i + 3] = (vec_f32)_mm512_unpackhi_pd(high, high2);
-    }
+    vec_f64 fours[16], halves[16];
+    for (int i = 0; i < 16; i += 4)
+        turn_quarters(x + i, fours + i);
     for (int i = 0; i < 4; i++) {
-        halves[i] = _mm512_shuffle_f32x4(fours[i], fours[i + 4], 0x88);
-        halves[i + 4] = _mm512_shuffle_f32x4(fours[i], fours[i + 4], 0xdd);
-        halves[i + 8] = _mm512_shuffle_f32x4(fours[i + 8], fours[i + 12], 0x88);
-        halves[i + 12] = _mm512_shuffle_f32x4(fours[i + 8], fours[i + 12], 0xdd);
+        halves[i] = _mm512_shuffle_f64x2(fours[i], fours[i + 4], 0x88);
+        halves[i + 4] = _mm512_shuffle_f64x2(fours[i], fours[i + 4], 0xdd);
+        halves[i + 8] = _mm512_shuffle_f64x2(fours[i + 8], fours[i + 12], 0x88);
+        halves[i + 12] = _mm512_shuffle_f64x2(fours[i + 8], fours[i + 12], 0xdd);
     }
     for (int i = 0; i < 8; i++) {
-        x[i] = _mm512_shuffle_f32x4(halves[i], halves[i + 8], 0x88);
-        x[i + 8] = _mm512_shuffle_f32x4(halves[i], halves[i + 8], 0xdd);
+        x[i] = (vec_f32)_mm512_shuffle_f64x2(halves[i], halves[i + 8], 0x88);
+        x[i + 8] = (vec_f32)_mm512_shuffle_f64x2(halves[i], halves[i + 8], 0xdd);
     }
 }
 
@@ -203,13 +206,7 @@ static inline void turn_rows_f32(vec_f32 y[16], const float *x, int64_t row)
             vec_f32 r[4];
             for (int j = 0; j < 4; j++)
                 r[j] = (vec_f32)load_halves(x + (i + j) * row + h, x + (i + j + 8) * row + h);
-            const vec_f64 low = (vec_f64)_mm512_unpacklo_ps(r[0], r[1]), high = (vec_f64)_mm512_unpackhi_ps(r[0], r[1]);
-            const vec_f64 low2 = (vec_f64)_mm512_unpacklo_ps(r[2], r[3]),
-                          high2 = (vec_f64)_mm512_unpackhi_ps(r[2], r[3]);
-            fours[i] = _mm512_unpacklo_pd(low, low2);
-            fours[i + 1] = _mm512_unpackhi_pd(low, low2);
-            fours[i + 2] = _mm512_unpacklo_pd(high, high2);
-            fours[i + 3] = _mm512_unpackhi_pd(high, high2);
+            turn_quarters(r, fours + i);
         }
         for (int i = 0; i < 4; i++) {
             y[h + i] = (vec_f32)even_quarters(fours[i], fours[i + 4]);
