@@ -205,16 +205,14 @@ static double unit_of(double x)
 }
 
 /* How far a result may be off: 4 times the composed path's error against float64, or 8 units of the last place of its
- * largest entry. Where that path multiplies by BLAS its errors are next to nothing by chance now and then, and 4 times
- * as much may be in dq, dk and dv. Gradients that are one number for many pairs come from float64 and are rounded once,
- * whatever that path does: half a unit, and what their two sums in float64 may differ by. */
-static double allowed_in_single(const twin_case *t, int result, const lab_tensor *want, double measure, double others)
+ * largest entry. Gradients that are one number for many pairs come from float64 and are rounded once, whatever that
+ * path does: half a unit, and what their two sums in float64 may differ by. */
+static double allowed_in_single(int result, const lab_tensor *want, double measure, double others)
 {
-    const bool of_operand = result >= 2 && result < D_SCALE;
     const double own = twin_largest(want);
     if (result == D_SCALE || result == D_SINK || result == D_SLOPES)
         return (own > 0 ? 0.51 * unit_of(own) : 0) + 1e-12 * measure;
-    return (of_operand && !t->batch_invariant ? 4 : 1) * fmax(8 * unit_of(measure), 4 * others);
+    return fmax(8 * unit_of(measure), 4 * others);
 }
 
 /* Each result of each case by itself; over all cases together within 4 times the composed path's errors. */
@@ -230,7 +228,7 @@ static void judge_single(const twin_case *t, int64_t number, error_sums *sums)
             continue;
         int64_t where, unused;
         const double others = twin_difference(composed.results[i], want.results[i], &unused);
-        const double allowed = allowed_in_single(t, i, want.results[i], measure, others);
+        const double allowed = allowed_in_single(i, want.results[i], measure, others);
         const double error = twin_difference(fused.results[i], want.results[i], &where);
         sums->fused[i] += fmin(error / unit_of(measure), 64);
         sums->composed[i] += fmin(others / unit_of(measure), 64);

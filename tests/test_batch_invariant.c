@@ -48,7 +48,7 @@ static void one_element(const gemm_case *x, const int64_t *index, int64_t i, int
             b += at_axis * p->b_batch[axis];
         }
         lab__kernels()->tile[p->type](1, 1, p->k, at(p->a, a, size), p->a_row, p->a_col, at(p->b, b, size), p->b_row,
-                                      sum, 1, p->add || term > 0);
+                                      sum, 1, p->add || term > 0 ? KERNEL_SUM_GOES_ON : KERNEL_SUM_NEW);
     }
 }
 
@@ -201,7 +201,7 @@ static void expect_product(const char *what, const lab_tensor *y, const lab_tens
             lab__kernels()->tile[type](1, 1, k, at(lab_tensor_data(a), i * lab_tensor_stride(a, a_row), size),
                                        lab_tensor_stride(a, a_row), lab_tensor_stride(a, 1 - a_row),
                                        at(lab_tensor_data(b), j * lab_tensor_stride(b, 1 - b_row), size),
-                                       lab_tensor_stride(b, b_row), &sum, 1, false);
+                                       lab_tensor_stride(b, b_row), &sum, 1, KERNEL_SUM_NEW);
             if (memcmp(&sum, at(lab_tensor_data(y), i * n + j, size), size) != 0)
                 fail_msg("seed %llu: %s: element [%lld, %lld] is not the tile product's",
                          (unsigned long long)guarded_seed(), what, (long long)i, (long long)j);

@@ -208,7 +208,11 @@ static void check_scores(const kernel_table *table, kernel_type type, int64_t n,
     kernel_ahead ahead = {rows, n / 4, n};
     panel->scores(n, d, at(&keys), keys.step, at(&queries), queries.step, at(&s), s.step, at(&largest), at(&least),
                   nan ? &ahead : NULL);
-    table->tile[type](n, width, d, at(&keys), keys.step, 1, at(&queries), queries.step, at(&want), want.step, false);
+    const int64_t size = type == KERNEL_F32 ? sizeof(float) : sizeof(double);
+    for (int64_t c = 0; c < d; c += panel->columns)
+        table->tile[type](n, width, d - c < panel->columns ? d - c : panel->columns, (char *)at(&keys) + c * size,
+                          keys.step, 1, (char *)at(&queries) + c * queries.step * size, queries.step, at(&want),
+                          want.step, c > 0 ? KERNEL_SUM_ADDED : KERNEL_SUM_NEW);
     for (int i = 0; i < width; i++) {
         long double most = -INFINITY, fewest = INFINITY;
         for (int64_t j = 0; j < n; j++) {

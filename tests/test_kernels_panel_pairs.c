@@ -307,7 +307,8 @@ static void check_by_query(const kernel_table *table, kernel_type type, int64_t 
     block x = turned ? take(type, columns, n, n + gap, stream) : take(type, n, columns, columns + gap, stream);
     const int64_t x_row = turned ? 1 : x.step, x_column = turned ? x.step : 1;
     block want = take(type, columns, width, width, stream), got = copy_of(&want, stream);
-    table->tile[type](columns, width, n, at(&x), x_column, x_row, at(&p.clean), p.stride, at(&want), width, true);
+    table->tile[type](columns, width, n, at(&x), x_column, x_row, at(&p.clean), p.stride, at(&want), width,
+                      KERNEL_SUM_ADDED);
     for (int64_t c = 0; n > 0 && c < columns; c++) /* nobody may meet key 0 */
         put(&x, turned ? c : 0, turned ? 0 : c, INFINITY);
     table->panel[type].add_by_query(n, columns, at(&got), p.allowed.data, p.stride, at(&p.weights), p.stride, at(&x),
@@ -331,7 +332,8 @@ static void check_by_key(const kernel_table *table, kernel_type type, int64_t n,
         put(&p.clean, j, 0, 0);
     }
     guarded_remember(&p.allowed);
-    table->tile[type](n, columns, rows, at(&p.clean), p.stride, 1, at(&x), x.step, at(&want), want.step, true);
+    table->tile[type](n, columns, rows, at(&p.clean), p.stride, 1, at(&x), x.step, at(&want), want.step,
+                      KERNEL_SUM_ADDED);
     for (int64_t c = 0; rows > 0 && c < columns; c++)
         put(&x, 0, c, NAN);
     table->panel[type].add_by_key(n, rows, columns, at(&got), got.step, p.allowed.data, p.stride, at(&p.weights),

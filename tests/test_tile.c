@@ -22,7 +22,7 @@ typedef struct tile_case {
     const kernel_table *table;
     kernel_type type;
     int64_t m, n, k, a_row, a_column, b_row, c_row;
-    bool add;
+    kernel_sum sum;
     guarded a, b, c;
 } tile_case;
 
@@ -57,9 +57,9 @@ static guarded take(kernel_type type, int64_t rows, int64_t row, int64_t columns
 
 /* `gap` more elements between rows than are needed. */
 static tile_case make(const kernel_table *table, kernel_type type, int64_t m, int64_t n, int64_t k, bool transposed,
-                      int64_t gap, bool add, uint64_t *stream)
+                      int64_t gap, kernel_sum sum, uint64_t *stream)
 {
-    tile_case t = {.table = table, .type = type, .m = m, .n = n, .k = k, .add = add};
+    tile_case t = {.table = table, .type = type, .m = m, .n = n, .k = k, .sum = sum};
     t.a_row = transposed ? 1 : k + gap;
     t.a_column = transposed ? m + gap : 1;
     t.b_row = n + gap;
@@ -73,7 +73,7 @@ static tile_case make(const kernel_table *table, kernel_type type, int64_t m, in
 static void run(tile_case *t)
 {
     t->table->tile[t->type](t->m, t->n, t->k, t->a.data, t->a_row, t->a_column, t->b.data, t->b_row, t->c.data,
-                            t->c_row, t->add);
+                            t->c_row, t->sum);
 }
 
 static void drop(tile_case *t)
@@ -83,18 +83,21 @@ static void drop(tile_case *t)
     guarded_free(&t->c);
 }
 
+static const char *const sums[] = {"", ", going on", ", added"};
+
 static void complain(const tile_case *t, int64_t i, int64_t j, const char *what)
 {
     fail_msg("seed %llu: %s %s %lld x %lld x %lld, strides %lld, %lld of A%s: C[%lld, %lld] %s",
              (unsigned long long)guarded_seed(), t->table->level, t->type == KERNEL_F32 ? "f32" : "f64",
              (long long)t->m, (long long)t->n, (long long)t->k, (long long)t->a_row, (long long)t->a_column,
-             t->add ? ", added" : "", (long long)i, (long long)j, what);
+             sums[t->sum], (long long)i, (long long)j, what);
 }
 
 /* A sum of k + 1 terms is off by at most k roundings of the sum of magnitudes. */
 static void judge_element(const tile_case *t, int64_t i, int64_t j)
 {
-    long double sum = t->add ? get(t->type, guarded_remembered(&t->c), i * t->c_row + j) : 0, size = fabsl(sum);
+    long double sum = t->sum != KERNEL_SUM_NEW ? get(t->type, guarded_remembered(&t->c), i * t->c_row + j) : 0,
+                size = fabsl(sum);
     for (int64_t k = 0; k < t->k; k++) {
         long double term = (long double)get(t->type, t->a.data, i * t->a_row + k * t->a_column) *
                            get(t->type, t->b.data, k * t->b_row + j);
@@ -136,8 +139,8 @@ static void try_all(int64_t m, int64_t n, int64_t k, int64_t gap, uint64_t *stre
         const kernel_table *table = lab__kernels_level(level, &end);
         if (end)
             return;
-        for (int i = 0; table && i < 8; i++) {
-            tile_case t = make(table, (kernel_type)(i & 1), m, n, k, i & 2, gap, i & 4, stream);
+        for (int i = 0; table && i < 12; i++) {
+            tile_case t = make(table, (kernel_type)(i & 1), m, n, k, i & 2, gap, (kernel_sum)(i / 4), stream);
             run(&t);
             judge(&t);
             drop(&t);
@@ -210,8 +213,9 @@ static void nothing_beside_the_matrices_is_touched(void **state)
             char *x[3];
             for (int at = 0; at < 3; at++)
                 x[at] = beside_a_wall(bytes[at], behind);
-            table->tile[type](m, n, k, x[0], k, 1, x[1], n, x[2], n, false);
-            table->tile[type](m, n, k, x[0], 1, m, x[1], n, x[2], n, true);
+            table->tile[type](m, n, k, x[0], k, 1, x[1], n, x[2], n, KERNEL_SUM_NEW);
+            table->tile[type](m, n, k, x[0], 1, m, x[1], n, x[2], n, KERNEL_SUM_GOES_ON);
+            table->tile[type](m, n, k, x[0], k, 1, x[1], n, x[2], n, KERNEL_SUM_ADDED);
             for (int at = 0; at < 3; at++)
                 free_beside_a_wall(x[at], bytes[at], behind);
         }
@@ -231,7 +235,7 @@ static void judge_part(const tile_case *t, int64_t i, int64_t j, int64_t m, int6
         memcpy(part + (size_t)(r * row) * size, guarded_remembered(&t->c) + (size_t)((i + r) * t->c_row + j) * size,
                (size_t)n * size);
     t->table->tile[t->type](m, n, t->k, t->a.data + (size_t)(i * t->a_row) * size, t->a_row, t->a_column,
-                            t->b.data + (size_t)j * size, t->b_row, part, row, t->add);
+                            t->b.data + (size_t)j * size, t->b_row, part, row, t->sum);
     for (int64_t r = 0; r < m; r++)
         for (int64_t s = 0; s < n; s++)
             if (memcmp(part + (size_t)(r * row + s) * size, t->c.data + (size_t)((i + r) * t->c_row + j + s) * size,
@@ -240,17 +244,19 @@ static void judge_part(const tile_case *t, int64_t i, int64_t j, int64_t m, int6
     free(part);
 }
 
-/* The product over k = 0..cut, and then over the rest. */
+/* The product over k = 0..cut, and then over the rest; what is added is a sum by itself and not cut. */
 static void judge_cut(const tile_case *t, int64_t cut)
 {
     size_t size = size_of(t->type);
     unsigned char *whole = malloc(t->c.bytes);
+    if (t->sum == KERNEL_SUM_ADDED)
+        cut = t->k;
     assert_non_null(whole);
     memcpy(whole, guarded_remembered(&t->c), t->c.bytes);
     kernel_tile_fn tile = t->table->tile[t->type];
-    tile(t->m, t->n, cut, t->a.data, t->a_row, t->a_column, t->b.data, t->b_row, whole, t->c_row, t->add);
+    tile(t->m, t->n, cut, t->a.data, t->a_row, t->a_column, t->b.data, t->b_row, whole, t->c_row, t->sum);
     tile(t->m, t->n, t->k - cut, t->a.data + (size_t)(cut * t->a_column) * size, t->a_row, t->a_column,
-         t->b.data + (size_t)(cut * t->b_row) * size, t->b_row, whole, t->c_row, true);
+         t->b.data + (size_t)(cut * t->b_row) * size, t->b_row, whole, t->c_row, KERNEL_SUM_GOES_ON);
     if (memcmp(whole, t->c.data, t->c.bytes) != 0)
         complain(t, 0, 0, "or another has other bits when the sum is cut");
     free(whole);
@@ -267,15 +273,36 @@ static void judge_transposed(const tile_case *t)
             memcpy(a + (size_t)(k * t->m + i) * size, t->a.data + (size_t)(i * t->a_row + k * t->a_column) * size,
                    size);
     memcpy(c, guarded_remembered(&t->c), t->c.bytes);
-    t->table->tile[t->type](t->m, t->n, t->k, a, 1, t->m, t->b.data, t->b_row, c, t->c_row, t->add);
+    t->table->tile[t->type](t->m, t->n, t->k, a, 1, t->m, t->b.data, t->b_row, c, t->c_row, t->sum);
     if (memcmp(c, t->c.data, t->c.bytes) != 0)
         complain(t, 0, 0, "or another has other bits with A transposed in memory");
     free(a);
     free(c);
 }
 
+/* What is added to C is the new product, rounded once more. */
+static void judge_added(const tile_case *t)
+{
+    unsigned char *product = malloc(t->c.bytes);
+    assert_non_null(product);
+    memcpy(product, guarded_remembered(&t->c), t->c.bytes);
+    t->table->tile[t->type](t->m, t->n, t->k, t->a.data, t->a_row, t->a_column, t->b.data, t->b_row, product, t->c_row,
+                            KERNEL_SUM_NEW);
+    for (int64_t i = 0; i < t->m; i++)
+        for (int64_t j = 0; j < t->n; j++) {
+            const int64_t at = i * t->c_row + j;
+            const double before = get(t->type, guarded_remembered(&t->c), at), more = get(t->type, product, at);
+            const double want = t->type == KERNEL_F32 ? (double)((float)before + (float)more) : before + more;
+            if (get(t->type, t->c.data, at) != want)
+                complain(t, i, j, "is not what was there and the new sum");
+        }
+    free(product);
+}
+
 static void judge_bits(const tile_case *t, uint64_t *stream)
 {
+    if (t->sum == KERNEL_SUM_ADDED)
+        judge_added(t);
     for (int64_t i = 0; i < t->m; i++)
         for (int64_t j = 0; j < t->n; j++)
             judge_part(t, i, j, 1, 1);
@@ -296,8 +323,8 @@ static void an_element_has_its_bits_alone_in_any_tile_and_with_its_sum_cut(void 
         const kernel_table *table = lab__kernels_level(level, &end);
         for (int i = 0; table && i < 12; i++) {
             int64_t m = 1 + guarded_below(&stream, 26), n = 1 + guarded_below(&stream, 300);
-            tile_case t =
-                make(table, (kernel_type)(i & 1), m, n, 1 + guarded_below(&stream, 40), i & 2, i % 3, i & 4, &stream);
+            tile_case t = make(table, (kernel_type)(i & 1), m, n, 1 + guarded_below(&stream, 40), i & 2, i % 3,
+                               (kernel_sum)(i / 4), &stream);
             run(&t);
             judge_bits(&t, &stream);
             drop(&t);
@@ -313,7 +340,7 @@ static void not_a_number_stays_in_its_row_and_column(void **state)
     for (int level = 0; !end; level++) {
         const kernel_table *table = lab__kernels_level(level, &end);
         for (int type = 0; table && type < KERNEL_TYPES; type++) {
-            tile_case t = make(table, (kernel_type)type, 13, 37, 5, false, 0, false, &stream);
+            tile_case t = make(table, (kernel_type)type, 13, 37, 5, false, 0, KERNEL_SUM_NEW, &stream);
             if (type == KERNEL_F32) {
                 ((float *)t.a.data)[7 * t.a_row + 2] = NAN;
                 ((float *)t.b.data)[3 * t.b_row + 36] = NAN;
@@ -351,7 +378,7 @@ static void try_matvec(const kernel_table *table, kernel_type type, bool add, ui
     memcpy(expected, guarded_remembered(&y), y.bytes);
     for (int64_t i = 0; i < m; i++)
         table->tile[type](1, 1, k, a + (size_t)(i * a_row) * size, a_row, 1, x.data, x_step,
-                          expected + (size_t)(i * y_step) * size, 1, add);
+                          expected + (size_t)(i * y_step) * size, 1, add ? KERNEL_SUM_GOES_ON : KERNEL_SUM_NEW);
     if (memcmp(expected, y.data, y.bytes) != 0)
         fail_msg("seed %llu: %s %s %lld x %lld%s: other bits than the tile product's",
                  (unsigned long long)guarded_seed(), table->level, type == KERNEL_F32 ? "f32" : "f64", (long long)m,

@@ -72,7 +72,8 @@ static void multiply_columns(const panel *p, int64_t first, int64_t cols, int64_
             b = buffer;
             row = PACK_COLUMNS;
         }
-        p->tile(p->m, cols, depth, a, p->a_row, p->a_col, b, row, c, p->c_row, p->add || k > 0);
+        p->tile(p->m, cols, depth, a, p->a_row, p->a_col, b, row, c, p->c_row,
+                p->add || k > 0 ? KERNEL_SUM_GOES_ON : KERNEL_SUM_NEW);
     }
 }
 

@@ -89,16 +89,20 @@ typedef struct kernel_row_fns {
                                  const void *dy, int64_t dy_stride, bool add);
 } kernel_row_fns;
 
+/* What becomes of a product's sums: C = A B; a sum that goes on from C's elements, so that products over k = 0..p and
+ * then over p..q have the bits of one over 0..q; or C + A B, each sum by itself from 0 on and then added, once, so that
+ * a long sum has many short ones' errors and not its own. */
+typedef enum kernel_sum { KERNEL_SUM_NEW, KERNEL_SUM_GOES_ON, KERNEL_SUM_ADDED } kernel_sum;
+
 /* C = A B, or C += A B: the product of tiles that live in cache. A is m x k with any strides (A^T is the same with the
  * two exchanged), the rows of B, k x n, and of C, m x n, are dense and b_row, c_row apart. Sizes from 0; C overlaps
  * neither A nor B; nothing beside the three is read or written.
  *
- * Each element has one accumulator, which starts at 0, or at C's element when adding, and k ascends. So its bits depend
- * on its row of A, its column of B and what it is added to alone: not on m, n, strides, or its place in C; and
- * products over k = 0..p and then, added, over p..q have the bits of one product over 0..q. (Where there are several
- * NaNs to choose from, which of them comes out is not said.) */
+ * Each element has one accumulator, and k ascends. So its bits depend on its row of A, its column of B and what it is
+ * added to alone: not on m, n, strides, or its place in C. (Where there are several NaNs to choose from, which of them
+ * comes out is not said.) */
 typedef void (*kernel_tile_fn)(int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row, int64_t a_column,
-                               const void *b, int64_t b_row, void *c, int64_t c_row, bool add);
+                               const void *b, int64_t b_row, void *c, int64_t c_row, kernel_sum sum);
 
 /* y = A x, or y += A x: A is m x k, its rows dense and a_row apart. Bits are the tile product's; A is read once, as it
  * comes from memory. */
@@ -130,14 +134,17 @@ typedef struct kernel_ahead {
  * row begins at a multiple of 4 keys. */
 typedef struct kernel_panel_fns {
     int width;
+    bool rounds_twice; /* in a multiply-add, which has no instruction of its own */
+    int64_t columns;   /* a score's sum goes over so many, and is then added to those before it */
     /* The panel of x, rows x columns of any strides, times factor; 0 where there is no row. */
     void (*pack)(int64_t rows, int64_t columns, void *panel, int64_t stride, const void *x, int64_t x_row,
                  int64_t x_column, double factor);
     /* y (+)= the panel turned back, each query times its factor. */
     void (*unpack)(int64_t rows, int64_t columns, void *y, int64_t y_row, int64_t y_column, const void *panel,
                    int64_t stride, const void *factors, bool add);
-    /* Scores of n keys, the tile product's, and each query's largest and least; the least is NaN where any score is.
-     * Meanwhile rows ahead are asked for, as many as cost little, and are ahead no more; `ahead` may be NULL. */
+    /* Scores of n keys, the tile product's of `columns` at a time, and each query's largest and least; the least is NaN
+     * where any score is. Meanwhile rows ahead are asked for, as many as cost little, and are ahead no more; `ahead`
+     * may be NULL. */
     void (*scores)(int64_t n, int64_t d, const void *keys, int64_t k_row, const void *queries, int64_t q_stride,
                    void *scores, int64_t stride, void *largest, void *least, kernel_ahead *ahead);
     /* Scores of n keys more: those beyond a query's limits become -inf; `maximum` becomes the largest yet, and
@@ -171,8 +178,8 @@ typedef struct kernel_panel_fns {
     /* 1 for each pair within the limits whose score is not -inf, else 0. */
     void (*allowed)(int64_t n, const void *scores, int64_t stride, const kernel_limits *limits, uint8_t *allowed,
                     int64_t allowed_stride);
-    /* The tile product over allowed pairs only, the same bits otherwise, for numbers that are not finite:
-     * sum[c][query] += weights[j][query] x[j][c], a panel of stride `width`, and
+    /* The tile product over allowed pairs only, added (KERNEL_SUM_ADDED), the same bits otherwise, for numbers that are
+     * not finite: sum[c][query] += weights[j][query] x[j][c], a panel of stride `width`, and
      * sum[j][c] += weights[j][query] x[query][c]. */
     void (*add_by_query)(int64_t n, int64_t columns, void *sum, const uint8_t *allowed, int64_t allowed_stride,
                          const void *weights, int64_t stride, const void *x, int64_t x_row, int64_t x_column);

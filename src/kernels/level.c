@@ -117,6 +117,10 @@ const kernel_part PART(LEVEL, TYPE) = {
     .panel =
         {
             .width = PANEL,
+#ifdef LEVEL_ROUNDS_TWICE
+            .rounds_twice = true,
+#endif
+            .columns = SCORE_COLUMNS,
             .pack = FN(panel_pack),
             .unpack = FN(panel_unpack),
             .scores = FN(panel_scores),

@@ -226,7 +226,13 @@ static void FN(panel_scores)(int64_t n, int64_t d, const void *keys, int64_t k_r
     FN(range) range[TILE_VECTORS];
     FN(strided) k = {keys, k_row, 1};
     FN(rows) q = {queries, q_stride};
-    FN(result) s = {scores, stride, false};
+    FN(result) s = {scores, stride, KERNEL_SUM_NEW};
+    for (; d > SCORE_COLUMNS; d -= SCORE_COLUMNS) {
+        FN(tile)(n, PANEL, SCORE_COLUMNS, k.at, k_row, 1, q.at, q_stride, scores, stride, s.sum);
+        k.at += SCORE_COLUMNS;
+        q.at += SCORE_COLUMNS * q_stride;
+        s.sum = KERNEL_SUM_ADDED;
+    }
     const int64_t fits = FN(tile_fits)(ROWS, n), rest = fits >= 0 ? 0 : n % ROWS;
     const int64_t blocks = (n - (fits > 0 ? fits * TILE_FIT : 0)) / ROWS;
     const int64_t asked = ahead && blocks > 0 ? (ahead->stop - ahead->first + blocks - 1) / blocks : 0;
@@ -236,7 +242,7 @@ static void FN(panel_scores)(int64_t n, int64_t d, const void *keys, int64_t k_r
     FN(scores_down)(ROWS, blocks, d, &k, q, &s, range, each, ahead);
     if (TILE_FIT > 0)
         FN(scores_down)(TILE_FIT, fits, d, &k, q, &s, range, 0, NULL);
-    FN(tile)(rest, PANEL, d, k.at, k_row, 1, queries, q_stride, s.at, stride, false);
+    FN(tile)(rest, PANEL, d, k.at, k_row, 1, q.at, q_stride, s.at, stride, s.sum);
     for (int v = 0; v < TILE_VECTORS; v++) {
         FN(range_of_rows)(0, rest, s.at + v * LANES, stride, &range[v]);
         FN(store)((real *)largest + v * LANES, range[v].largest);
@@ -509,16 +515,18 @@ static void FN(panel_add_by_query)(int64_t n, int64_t columns, void *sum, const 
                                    int64_t x_row, int64_t x_column)
 {
     for (int64_t i = 0; i < PANEL; i += LANES)
-        for (int64_t j = 0; j < n; j++) {
-            mask may = {0};
-            for (int k = 0; k < LANES; k++)
-                may[k] = -(int32_t)allowed[j * allowed_stride + i + k];
-            const vec weight = FN(load)((const real *)weights + j * stride + i);
-            for (int64_t c = 0; c < columns; c++) {
-                real *y = (real *)sum + c * PANEL + i;
-                const vec more = FN(broadcast)(((const real *)x)[j * x_row + c * x_column]), old = FN(load)(y);
-                FN(store)(y, FN(select)(may, FN(vec_fma)(more, weight, old), old));
+        for (int64_t c = 0; c < columns; c++) {
+            real *y = (real *)sum + c * PANEL + i;
+            const real *from = (const real *)x + c * x_column;
+            vec total = {0};
+            for (int64_t j = 0; j < n; j++) {
+                mask may = {0};
+                for (int k = 0; k < LANES; k++)
+                    may[k] = -(int32_t)allowed[j * allowed_stride + i + k];
+                const vec weight = FN(load)((const real *)weights + j * stride + i);
+                total = FN(select)(may, FN(vec_fma)(FN(broadcast)(from[j * x_row]), weight, total), total);
             }
+            FN(store)(y, FN(load)(y) + total);
         }
 }
 
@@ -527,17 +535,17 @@ static void FN(panel_add_by_key)(int64_t n, int64_t rows, int64_t columns, void 
                                  const void *x, int64_t x_row)
 {
     for (int64_t j = 0; j < n; j++)
-        for (int64_t i = 0; i < rows; i++) {
-            if (!allowed[j * allowed_stride + i])
-                continue;
-            const vec weight = FN(broadcast)(((const real *)weights)[j * stride + i]);
-            for (int64_t c = 0; c < columns; c += LANES) {
-                const int64_t lanes = columns - c < LANES ? columns - c : LANES;
-                real *y = (real *)sum + j * sum_row + c;
+        for (int64_t c = 0; c < columns; c += LANES) {
+            const int64_t lanes = columns - c < LANES ? columns - c : LANES;
+            real *y = (real *)sum + j * sum_row + c;
+            vec total = {0};
+            for (int64_t i = 0; i < rows; i++) {
+                if (!allowed[j * allowed_stride + i])
+                    continue;
+                const vec weight = FN(broadcast)(((const real *)weights)[j * stride + i]);
                 const real *from = (const real *)x + i * x_row + c;
-                FN(vec_store_part)
-                (y, lanes,
-                 FN(vec_fma)(weight, FN(vec_load_part)(from, lanes, (vec){0}), FN(vec_load_part)(y, lanes, (vec){0})));
+                total = FN(vec_fma)(weight, FN(vec_load_part)(from, lanes, (vec){0}), total);
             }
+            FN(vec_store_part)(y, lanes, FN(vec_load_part)(y, lanes, (vec){0}) + total);
         }
 }

@@ -1,8 +1,9 @@
 /* query_tmpl.c - one query's row at a time, along the keys: for decoding, where there is one query, or the few that
  * share a key head. Bound by reading keys and values, once and in order.
  *
- * The bits are those of a panel (panel_tmpl.c): each score has one accumulator and its columns ascend, the sum of
- * exponentials goes in four lanes by absolute key, and each column of the output has one accumulator and keys ascend.
+ * The bits are those of a panel (panel_tmpl.c): each score has one accumulator for every SCORE_COLUMNS columns and
+ * these ascend, the sum of exponentials goes in four lanes by absolute key, and of the keys that it is given each
+ * column of the output has one accumulator, and keys ascend.
  */
 
 /* Of one query, so many vectors of keys are turned side by side in registers; of QUERY_ROWS, half as many. Where that
@@ -60,12 +61,14 @@ ALWAYS_INLINE void FN(scores_of_keys)(int rows, int blocks, bool ask, int64_t n,
     const int64_t keys = blocks * LANES;
     FN(ahead) ahead = FN(ahead_of)(k, k_row, d, FN(keys_ahead)(keys, d), d);
     for (int64_t j = 0; j < n; j += keys, k += keys * k_row) {
-        vec sum[QUERY_ROWS][KEY_BLOCKS];
-        for (int i = 0; i < rows; i++)
-            for (int b = 0; b < blocks; b++)
-                sum[i][b] = (vec){0};
+        vec sum[QUERY_ROWS][KEY_BLOCKS] = {{{0}}}, before[QUERY_ROWS][KEY_BLOCKS] = {{{0}}};
         for (int64_t c = 0; c < d; c += LANES) {
             vec turned[KEY_BLOCKS][LANES];
+            for (int i = 0; c > 0 && c % SCORE_COLUMNS == 0 && i < rows; i++)
+                for (int b = 0; b < blocks; b++) {
+                    before[i][b] += sum[i][b];
+                    sum[i][b] = (vec){0};
+                }
             if (ask)
                 FN(ask_for)(&ahead, keys * LANES);
             for (int b = 0; b < blocks; b++)
@@ -79,7 +82,7 @@ ALWAYS_INLINE void FN(scores_of_keys)(int rows, int blocks, bool ask, int64_t n,
         }
         for (int i = 0; i < rows; i++)
             for (int b = 0; b < blocks; b++)
-                FN(store)(s + i * s_row + j + b * LANES, sum[i][b]);
+                FN(store)(s + i * s_row + j + b * LANES, before[i][b] + sum[i][b]);
     }
 }
 
@@ -105,7 +108,11 @@ static void FN(scores_from_memory)(int64_t rows, int64_t n, int64_t d, const rea
                     for (int l = 0; l < LANES; l++)
                         FN(store)(turned + (e + l) * TURNED_KEYS + i, block[l]);
                 }
-            FN(tile)(rows, count, columns, q + c, d, 1, turned, TURNED_KEYS, s + j, s_row, c > 0);
+            FN(tile)
+            (rows, count, columns, q + c, d, 1, turned, TURNED_KEYS, s + j, s_row,
+             c == 0                   ? KERNEL_SUM_NEW
+             : c % SCORE_COLUMNS == 0 ? KERNEL_SUM_ADDED
+                                      : KERNEL_SUM_GOES_ON);
         }
     }
 }
@@ -201,10 +208,10 @@ ALWAYS_INLINE void FN(values_of_keys)(int64_t rows, int64_t n, int64_t columns, 
     for (; VALUE_ROWS > 0 && rows >= VALUE_ROWS;
          rows -= VALUE_ROWS, p.at += VALUE_ROWS * p.row, o += VALUE_ROWS * o_row) {
         const int64_t c = FN(values_along)(VALUE_ROWS, VALUE_ROWS_VECTORS, 0, columns, n, p, v, o, o_row, ahead);
-        FN(tile)(VALUE_ROWS, columns - c, n, p.at, p.row, 1, v.at + c, v.row, o + c, o_row, true);
+        FN(tile)(VALUE_ROWS, columns - c, n, p.at, p.row, 1, v.at + c, v.row, o + c, o_row, KERNEL_SUM_GOES_ON);
     }
     if (rows != 1) {
-        FN(tile)(rows, columns, n, p.at, p.row, 1, v.at, v.row, o, o_row, true);
+        FN(tile)(rows, columns, n, p.at, p.row, 1, v.at, v.row, o, o_row, KERNEL_SUM_GOES_ON);
         return;
     }
     int64_t c = FN(values_along)(1, VALUE_VECTORS, 0, columns, n, p, v, o, 0, ahead);

@@ -1,11 +1,11 @@
 /* tile_tmpl.c - C (+)= A B on tiles that live in cache: the product of fused kernels and of batch-invariant graphs.
  *
  * A block of rows x vectors of C stays in registers while k ascends, and every element has one accumulator, which
- * starts at 0, or at C's element where the product is added. So
+ * starts at 0, or at C's element where its sum goes on. So
  *
  *   - an element's bits depend on its row of A, its column of B and what it is added to; not on m, n, or its place;
- *   - a sum may go on where it stopped: products over k = 0..p and then, added, over p..q have the bits of one over
- *     0..q. Whoever cuts k into ascending pieces changes nothing.
+ *   - a sum may go on where it stopped: products over k = 0..p and then, going on, over p..q have the bits of one over
+ *     0..q. Whoever cuts k into ascending pieces so changes nothing.
  *
  * Blocks go along the rows of C: down its columns, which are often a power of two apart, a cache keeps few lines.
  */
@@ -32,6 +32,11 @@ enum { TILE_LAST = 0, TILE_SHALLOW = 80, TILE_FIT = 8 };
 enum { TILE_LAST = 4, TILE_SHALLOW = 0, TILE_FIT = 0 };
 #endif
 
+/* A score, or any product of a key and a query, is summed over so many columns and added to what those before it came
+ * to: long sums lose more. With AVX2's few registers a product has half the work between its beginning and its end, and
+ * d = 128 would take 4 % longer; without multiply-adds, as on the plain level, sums lose most. */
+enum { SCORE_COLUMNS = VECTOR_BYTES == 32 ? 1 << 20 : 64 };
+
 /* Matrices, from some element on: any strides, rows to read, rows to write. */
 typedef struct FN(strided) {
     const real *at;
@@ -46,7 +51,7 @@ typedef struct FN(rows) {
 typedef struct FN(result) {
     real *at;
     int64_t row;
-    bool add;
+    kernel_sum sum;
 } FN(result);
 
 /* A vector of B or C; only its first `lanes` lanes are there, where that is not 0. */
@@ -57,6 +62,9 @@ ALWAYS_INLINE vec FN(tile_load)(const real *x, int64_t lanes)
 
 ALWAYS_INLINE void FN(tile_store)(int first, int end, int vectors, int64_t lanes, FN(result) c, vec sum[][TILE_MOST])
 {
+    for (int i = first; i < end && c.sum == KERNEL_SUM_ADDED; i++)
+        for (int j = 0; j < vectors; j++)
+            sum[i][j] += FN(tile_load)(c.at + i * c.row + j * LANES, lanes);
     for (int i = first; i < end; i++)
         for (int j = 0; j < vectors; j++)
             if (lanes)
@@ -113,7 +121,7 @@ ALWAYS_INLINE void FN(tile_block)(int rows, int vectors, int64_t lanes, int64_t 
     vec sum[TILE_ROWS][TILE_MOST];
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < vectors; j++)
-            sum[i][j] = c.add ? FN(tile_load)(c.at + i * c.row + j * LANES, lanes) : (vec){0};
+            sum[i][j] = c.sum == KERNEL_SUM_GOES_ON ? FN(tile_load)(c.at + i * c.row + j * LANES, lanes) : (vec){0};
     const int half = TILE_LAST > 0 ? rows / 2 : 0;
     int64_t last = depth < TILE_LAST ? depth : TILE_LAST, most = depth - last;
     FN(tile_steps)(0, rows, vectors, lanes, most, a, b, sum);
@@ -254,11 +262,11 @@ static void FN(tile_rest)(int64_t m, int64_t n, int64_t depth, FN(strided) a, FN
 }
 
 static void FN(tile)(int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row, int64_t a_column, const void *b,
-                     int64_t b_row, void *c, int64_t c_row, bool add)
+                     int64_t b_row, void *c, int64_t c_row, kernel_sum sum)
 {
     FN(strided) left = {a, a_row, a_column};
     FN(rows) right = {b, b_row};
-    FN(result) result = {c, c_row, add};
+    FN(result) result = {c, c_row, sum};
     const bool high = k >= TILE_SHALLOW || n <= LANES; /* 6 sums of one vector each wait for themselves */
     const int64_t fits = high ? FN(tile_fits)(TILE_ROWS, m) : FN(tile_fits)(TILE_FEW, m);
     int64_t rest = fits >= 0 ? 0 : high ? m % TILE_ROWS : m % TILE_FEW;

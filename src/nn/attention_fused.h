@@ -87,8 +87,9 @@ typedef struct fused_panel {
     int64_t lowest, end; /* keys that one of them at least may see by position and length: lowest <= j < end */
 } fused_panel;
 
-/* The most queries of a panel, the panels of a block, and the most keys of a tile. */
-enum { FUSED_MAX_WIDTH = 64, FUSED_PANELS = 8, FUSED_MOST_KEYS = 528 };
+/* The most queries of a panel, the panels of a block, the most keys of a tile; and the keys that a query's sum goes
+ * over before it is added to what is there, so that a long row has many short sums' errors and not one long one's. */
+enum { FUSED_MAX_WIDTH = 64, FUSED_PANELS = 8, FUSED_MOST_KEYS = 528, FUSED_KEYS_SUMMED = 96 };
 
 /* Memory for a panel's scores. */
 typedef struct fused_scores {
@@ -101,6 +102,7 @@ typedef struct fused_scores {
     const char *keys;      /* [n][d], where operands are stored narrower; then too */
     char *raw;             /* [n][stride]: products of keys and queries, which are not scaled there; else NULL */
     kernel_ahead *ahead;   /* asked for meanwhile; or NULL */
+    char *sum;             /* [columns][width], a panel's own of this piece, for by_query where it adds */
     int32_t first[FUSED_MAX_WIDTH], stop[FUSED_MAX_WIDTH];
     kernel_limits limits;
     int64_t both_first, both_stop; /* keys that both halves of the panel need; those before only its first half does,
@@ -147,12 +149,20 @@ bool lab__fused_scores(const fused_problem *p, const fused_panel *panel, int64_t
                        int64_t queries_stride, fused_scores *out);
 
 /* y[j] = x_j . panel for keys first .. stop - 1 of the piece, x and y from its first one on; and y (+)= sum_j x_j
- * weights[j] of its n keys, a panel of stride `width`: without the half of the panel that sees no such key, where y[j]
- * stays what it was, and weights[j], 0 there, are not read. */
+ * weights[j] of its n keys, of which the first is the tile's key `key`, a panel of stride `width`: without the half of
+ * the panel that sees no such key, where y[j] stays what it was, and weights[j], 0 there, are not read. */
 void lab__fused_by_key(const fused_problem *p, const fused_scores *s, int64_t first, int64_t stop, int64_t columns,
                        const char *x, int64_t x_row, const char *panel, int64_t panel_stride, char *y);
-void lab__fused_by_query(const fused_problem *p, const fused_scores *s, int64_t n, int64_t columns, const char *x,
-                         int64_t x_row, const char *weights, char *y, bool add);
+void lab__fused_by_query(const fused_problem *p, const fused_scores *s, int64_t key, int64_t n, int64_t columns,
+                         const char *x, int64_t x_row, const char *weights, char *y, bool add);
+
+/* The same over allowed pairs only, added, for numbers that are not finite. */
+void lab__fused_add_allowed(const fused_problem *p, int64_t key, int64_t n, int64_t columns, const char *x,
+                            int64_t x_row, const uint8_t *allowed, int64_t allowed_stride, const char *weights,
+                            int64_t stride, char *y);
+
+/* Where the sum ends that key j of a piece of n belongs to; the piece begins with the tile's key `key`. */
+int64_t lab__fused_sum_end(int64_t key, int64_t j, int64_t n);
 
 /* Whether every query of the panel may see every one of the keys `key` .. key + n - 1, whatever their scores. */
 bool lab__fused_all_meet(const fused_problem *p, const fused_panel *panel, int64_t key, int64_t n);

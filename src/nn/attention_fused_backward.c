@@ -250,10 +250,10 @@ static void add_to_queries(const backward_piece *piece, int index, int64_t tile,
     const char *slopes = in_tile(b, b->slopes, first, column), *keys = key_at(b, tile + first);
     char *dq = piece->dq + column * p->d * (int64_t)p->size;
     if (finite)
-        lab__fused_by_query(p, &b->scores, n, p->d, keys, b->sequence.k_row, slopes, dq, true);
+        lab__fused_by_query(p, &b->scores, first, n, p->d, keys, b->sequence.k_row, slopes, dq, true);
     else
-        p->panel.add_by_query(n, p->d, dq, b->allowed + first * b->stride + column, b->stride, slopes, b->stride, keys,
-                              b->sequence.k_row, 1);
+        lab__fused_add_allowed(p, first, n, p->d, keys, b->sequence.k_row, b->allowed + first * b->stride + column,
+                               b->stride, slopes, b->stride, dq);
 }
 
 static tile_rows compute_tile(backward_piece *piece, int64_t tile, int64_t n, head_sums *sums)
@@ -325,7 +325,8 @@ static void add_to_keys(const backward_piece *piece, int64_t tile, int64_t row, 
         const char *weights = in_tile(b, products[i].weights, row, first),
                    *x = products[i].rows + first * columns * size;
         if (b->finite)
-            p->multiply(n, columns, stop - first, weights, b->stride, 1, x, columns, to, products[i].to.row, true);
+            p->multiply(n, columns, stop - first, weights, b->stride, 1, x, columns, to, products[i].to.row,
+                        KERNEL_SUM_ADDED);
         else
             p->panel.add_by_key(n, stop - first, columns, to, products[i].to.row, b->allowed + row * b->stride + first,
                                 b->stride, weights, b->stride, x, columns);

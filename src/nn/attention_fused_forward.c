@@ -67,7 +67,8 @@ static forward_memory lay_out(const fused_problem *p, char **at)
                    .stride = p->width,
                    .extra = lab__take(at, tile),
                    .largest = lab__take(at, row),
-                   .least = lab__take(at, row)},
+                   .least = lab__take(at, row),
+                   .sum = lab__take(at, (size_t)p->dv * row)},
     };
 }
 
@@ -238,10 +239,11 @@ static void attend(forward_block *b, int index, int64_t key, int64_t n)
     if (selected && !b->begun[index])
         memset(outputs, 0, (size_t)(p->dv * p->width) * p->size);
     if (selected)
-        p->panel.add_by_query(n, p->dv, outputs, m->allowed, p->width, s->scores, s->stride, values_at(b, key),
-                              b->sequence.v_row, 1);
+        lab__fused_add_allowed(p, key - b->key, n, p->dv, values_at(b, key), b->sequence.v_row, m->allowed, p->width,
+                               s->scores, s->stride, outputs);
     else
-        lab__fused_by_query(p, s, n, p->dv, values_at(b, key), b->sequence.v_row, s->scores, outputs, b->begun[index]);
+        lab__fused_by_query(p, s, key - b->key, n, p->dv, values_at(b, key), b->sequence.v_row, s->scores, outputs,
+                            b->begun[index]);
     b->begun[index] = true;
 }
 

@@ -124,11 +124,11 @@ static void add_up(const numbers_piece *piece, int64_t n, double *to, const doub
     const int64_t width = p->width, all = n * width;
     double more[FUSED_MAX_WIDTH];
     p->kernels->binary[KERNEL_F64][KERNEL_MUL](all, to, 1, x, 1, y, 1);
-    p->multiply(1, width, n, &one, 0, 0, to, width, more, width, false);
+    p->multiply(1, width, n, &one, 0, 0, to, width, more, width, KERNEL_SUM_NEW);
     if (!p->panel.finite(1, width, more, width)) {
         for (int64_t i = 0; i < all; i++)
             to[i] = e[i] == 0 ? 0 : to[i];
-        p->multiply(1, width, n, &one, 0, 0, to, width, more, width, false);
+        p->multiply(1, width, n, &one, 0, 0, to, width, more, width, KERNEL_SUM_NEW);
     }
     for (int64_t i = 0; i < width; i++)
         sum[i] += more[i];
@@ -167,7 +167,7 @@ static void add_tile(numbers_piece *piece, int index, int64_t tile, int64_t key,
     p->panel.exponentials(n, s->scores, width, &s->limits, maxima, piece->rescale, sums, near);
     p->panel.multiply(SUMS - OF_DP, sums + OF_DP * width, width, piece->rescale);
     p->multiply(n, width, call->grad_out[OUT_RESULT] ? p->dv : 0, piece->values + (key - tile) * p->dv, p->dv, 1,
-                piece->gradients + index * p->dv * width, width, piece->dp, width, false);
+                piece->gradients + index * p->dv * width, width, piece->dp, width, KERNEL_SUM_NEW);
     if (p->attrs->dropout > 0) {
         lab__fused_dropout(p, panel, key, n, (char *)piece->factors);
         lab__fused_rows(p, KERNEL_MUL, n, (char *)piece->dp, width, (char *)piece->factors);

@@ -128,6 +128,20 @@ static void split(const fused_problem *p, const fused_scores *s, int64_t n, pane
     parts[2] = (panel_part){s->both_stop, n, half, half};
 }
 
+/* y = x . panel. */
+static void multiply_by_key(const fused_problem *p, int64_t keys, int64_t width, int64_t columns, const char *x,
+                            int64_t x_row, const char *panel, int64_t panel_stride, char *y, int64_t stride)
+{
+    const int64_t size = (int64_t)p->size;
+    int64_t c = 0;
+    do {
+        const int64_t some = columns - c < p->panel.columns ? columns - c : p->panel.columns;
+        p->multiply(keys, width, some, x + c * size, x_row, 1, panel + c * panel_stride * size, panel_stride, y, stride,
+                    c > 0 ? KERNEL_SUM_ADDED : KERNEL_SUM_NEW);
+        c += some;
+    } while (c < columns);
+}
+
 void lab__fused_by_key(const fused_problem *p, const fused_scores *s, int64_t first, int64_t stop, int64_t columns,
                        const char *x, int64_t x_row, const char *panel, int64_t panel_stride, char *y)
 {
@@ -138,26 +152,64 @@ void lab__fused_by_key(const fused_problem *p, const fused_scores *s, int64_t fi
         const panel_part *part = &parts[i];
         const int64_t from = part->first > first ? part->first : first, to = part->stop < stop ? part->stop : stop;
         if (from < to)
-            p->multiply(to - from, part->width, columns, x + from * x_row * size, x_row, 1, panel + part->column * size,
-                        panel_stride, y + (from * s->stride + part->column) * size, s->stride, false);
+            multiply_by_key(p, to - from, part->width, columns, x + from * x_row * size, x_row,
+                            panel + part->column * size, panel_stride, y + (from * s->stride + part->column) * size,
+                            s->stride);
     }
 }
 
-void lab__fused_by_query(const fused_problem *p, const fused_scores *s, int64_t n, int64_t columns, const char *x,
-                         int64_t x_row, const char *weights, char *y, bool add)
+/* One sum, of keys first .. stop - 1. Where halves of the panel differ it goes from part to part in memory. */
+static void sum_by_query(const fused_problem *p, const fused_scores *s, int64_t first, int64_t stop, int64_t columns,
+                         const char *x, int64_t x_row, const char *weights, char *y, bool add)
 {
     const int64_t size = (int64_t)p->size;
+    const bool whole = s->both_first <= first && stop <= s->both_stop;
+    char *sum = whole || !add ? y : s->sum;
+    kernel_sum how = whole && add ? KERNEL_SUM_ADDED : KERNEL_SUM_NEW;
     panel_part parts[PARTS];
-    split(p, s, n, parts);
-    const bool clear = !add && (s->both_first > 0 || s->both_stop == 0);
-    if (clear)
-        memset(y, 0, (size_t)(columns * p->width * size));
+    split(p, s, stop, parts);
     for (int i = 0; i < PARTS; i++) {
         const panel_part *part = &parts[i];
-        if (part->first < part->stop)
-            p->multiply(columns, part->width, part->stop - part->first, x + part->first * x_row * size, 1, x_row,
-                        weights + (part->first * s->stride + part->column) * size, s->stride, y + part->column * size,
-                        p->width, add || clear || i == PARTS - 1);
+        const int64_t from = part->first > first ? part->first : first, to = part->stop < stop ? part->stop : stop;
+        if (from >= to)
+            continue;
+        if (how == KERNEL_SUM_NEW && part->width < p->width) {
+            memset(sum, 0, (size_t)(columns * p->width * size));
+            how = KERNEL_SUM_GOES_ON;
+        }
+        p->multiply(columns, part->width, to - from, x + from * x_row * size, 1, x_row,
+                    weights + (from * s->stride + part->column) * size, s->stride, sum + part->column * size, p->width,
+                    how);
+        how = KERNEL_SUM_GOES_ON;
+    }
+    if (sum != y)
+        p->kernels->binary[p->type][KERNEL_ADD](columns * p->width, y, 1, y, 1, sum, 1);
+}
+
+int64_t lab__fused_sum_end(int64_t key, int64_t j, int64_t n)
+{
+    const int64_t end = (key + j) / FUSED_KEYS_SUMMED * FUSED_KEYS_SUMMED + FUSED_KEYS_SUMMED - key;
+    return end < n ? end : n;
+}
+
+void lab__fused_by_query(const fused_problem *p, const fused_scores *s, int64_t key, int64_t n, int64_t columns,
+                         const char *x, int64_t x_row, const char *weights, char *y, bool add)
+{
+    for (int64_t j = 0, end; j < n; j = end) {
+        end = lab__fused_sum_end(key, j, n);
+        sum_by_query(p, s, j, end, columns, x, x_row, weights, y, add || j > 0);
+    }
+}
+
+void lab__fused_add_allowed(const fused_problem *p, int64_t key, int64_t n, int64_t columns, const char *x,
+                            int64_t x_row, const uint8_t *allowed, int64_t allowed_stride, const char *weights,
+                            int64_t stride, char *y)
+{
+    const int64_t size = (int64_t)p->size;
+    for (int64_t j = 0, end; j < n; j = end) {
+        end = lab__fused_sum_end(key, j, n);
+        p->panel.add_by_query(end - j, columns, y, allowed + j * allowed_stride, allowed_stride,
+                              weights + j * stride * size, stride, x + j * x_row * size, x_row, 1);
     }
 }
 

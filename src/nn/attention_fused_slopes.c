@@ -31,6 +31,7 @@ void lab__fused_block_memory(fused_block *b, const fused_problem *p, int64_t key
     b->probabilities = lab__take(at, (size_t)keys * row);
     b->slopes = lab__take(at, (size_t)keys * row);
     b->extra = lab__take(at, panel);
+    b->scores.sum = lab__take(at, (size_t)(p->d * p->width) * p->size);
     b->softened = lab__take(at, p->attrs->softcap > 0 ? panel : 0);
     b->factors = lab__take(at, p->attrs->dropout > 0 ? panel : 0);
     b->allowed = (uint8_t *)lab__take(at, (size_t)(keys * b->stride));
@@ -219,7 +220,7 @@ static bool is_saturated(const fused_block *b, int index)
 }
 
 /* Of a row with one key ds is exactly 0, of one with few it often cancels: then delta is made of what it is subtracted
- * from, which costs little. In float64 so it is wherever softmax is saturated. */
+ * from, which costs little. In float64, and where float32's sums lose most, so it is wherever softmax is saturated. */
 static void sum_where_it_cancels(fused_block *b, int index)
 {
     const fused_problem *p = b->p;
@@ -228,7 +229,7 @@ static void sum_where_it_cancels(fused_block *b, int index)
     fused_number deltas[FUSED_MAX_WIDTH];
     if (b->sums || b->without_deltas || !b->grad_out[OUT_RESULT] || n <= 0)
         return;
-    if (n > FEW_KEYS && !(p->type == KERNEL_F64 && is_saturated(b, index)))
+    if (n > FEW_KEYS && !((p->type == KERNEL_F64 || p->panel.rounds_twice) && is_saturated(b, index)))
         return;
     sum_panel(b, index, deltas);
     for (int64_t k = 0; k < panel->rows; k++)
