@@ -88,8 +88,8 @@ typedef struct fused_panel {
 } fused_panel;
 
 /* The most queries of a panel, the panels of a block, the most keys of a tile; and the keys that a query's sum goes
- * over before it is added to what is there, so that a long row has many short sums' errors and not one long one's. */
-enum { FUSED_MAX_WIDTH = 64, FUSED_PANELS = 8, FUSED_MOST_KEYS = 528, FUSED_KEYS_SUMMED = 96 };
+ * over, and queries a key's, before it is added to those before it: many short sums lose less than a long one. */
+enum { FUSED_MAX_WIDTH = 64, FUSED_PANELS = 8, FUSED_MOST_KEYS = 528, FUSED_SUMMED = 96 };
 
 /* Memory for a panel's scores. */
 typedef struct fused_scores {
@@ -161,7 +161,8 @@ void lab__fused_add_allowed(const fused_problem *p, int64_t key, int64_t n, int6
                             int64_t x_row, const uint8_t *allowed, int64_t allowed_stride, const char *weights,
                             int64_t stride, char *y);
 
-/* Where the sum ends that key j of a piece of n belongs to; the piece begins with the tile's key `key`. */
+/* Where the sum ends that key j of a piece of n belongs to; the piece begins with the tile's key `key`. The same of
+ * queries in a block. */
 int64_t lab__fused_sum_end(int64_t key, int64_t j, int64_t n);
 
 /* Whether every query of the panel may see every one of the keys `key` .. key + n - 1, whatever their scores. */
@@ -212,7 +213,9 @@ typedef struct fused_block {
     int64_t keys; /* of a tile */
     int count;    /* panels */
     fused_panel panels[FUSED_PANELS];
-    char *queries, *gradients;               /* [rows][d], scaled; [rows][dv] */
+    char *queries;         /* [rows][d], scaled */
+    const char *gradients; /* [rows][dv]: as they come in, or in this memory */
+    char *gradients_apart;
     char *queries_turned, *gradients_turned; /* [d][stride], [dv][stride] */
     char *maxima, *inverses, *deltas;        /* [stride] */
     char *rests;                             /* [stride]: what rounding left of the deltas */

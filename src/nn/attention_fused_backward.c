@@ -306,15 +306,16 @@ static void clear_rest(const fused_block *b, const tile_rows *rows, int64_t n)
     }
 }
 
-/* dv and dk of keys `row` .. row + n - 1 of the tile, from queries first .. stop - 1 of the block. */
-static void add_to_keys(const backward_piece *piece, int64_t tile, int64_t row, int64_t n, int64_t first, int64_t stop)
+/* One sum of dv and dk of keys `row` .. row + n - 1 of the tile, from queries first .. stop - 1 of the block. */
+static void sum_to_keys(const backward_piece *piece, int64_t tile, int64_t row, int64_t n, int64_t first, int64_t stop)
 {
     const fused_block *b = &piece->block;
     const fused_problem *p = b->p;
     const int64_t size = (int64_t)p->size, key = tile + row;
     const struct {
         rows_at to;
-        char *weights, *rows;
+        char *weights;
+        const char *rows;
         int64_t columns;
     } products[] = {{piece->dv, b->probabilities, b->gradients, p->dv}, {piece->dk, b->slopes, b->queries, p->d}};
     for (int i = 0; i < 2; i++) {
@@ -330,6 +331,15 @@ static void add_to_keys(const backward_piece *piece, int64_t tile, int64_t row, 
         else
             p->panel.add_by_key(n, stop - first, columns, to, products[i].to.row, b->allowed + row * b->stride + first,
                                 b->stride, weights, b->stride, x, columns);
+    }
+}
+
+/* As many sums as these queries belong to. */
+static void add_to_keys(const backward_piece *piece, int64_t tile, int64_t row, int64_t n, int64_t first, int64_t stop)
+{
+    for (int64_t end; first < stop; first = end) {
+        end = lab__fused_sum_end(0, first, stop);
+        sum_to_keys(piece, tile, row, n, first, end);
     }
 }
 

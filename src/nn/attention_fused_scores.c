@@ -188,7 +188,7 @@ static void sum_by_query(const fused_problem *p, const fused_scores *s, int64_t 
 
 int64_t lab__fused_sum_end(int64_t key, int64_t j, int64_t n)
 {
-    const int64_t end = (key + j) / FUSED_KEYS_SUMMED * FUSED_KEYS_SUMMED + FUSED_KEYS_SUMMED - key;
+    const int64_t end = (key + j) / FUSED_SUMMED * FUSED_SUMMED + FUSED_SUMMED - key;
     return end < n ? end : n;
 }
 

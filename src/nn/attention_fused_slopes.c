@@ -21,7 +21,7 @@ void lab__fused_block_memory(fused_block *b, const fused_problem *p, int64_t key
     b->p = p;
     b->keys = keys;
     b->queries = lab__take(at, (size_t)p->d * row);
-    b->gradients = lab__take(at, (size_t)p->dv * row);
+    b->gradients_apart = lab__take(at, (size_t)p->dv * row);
     b->queries_turned = lab__take(at, (size_t)p->d * row);
     b->gradients_turned = lab__take(at, (size_t)p->dv * row);
     b->maxima = lab__take(at, row);
@@ -131,31 +131,46 @@ static void read_numbers(const fused_problem *p, kernel_unary op, int64_t rows, 
         f(columns, to + i * columns * size, 1, from + i * row * size, column, parameter);
 }
 
-/* The block's queries, scaled; their gradients, 0 for a row without keys whatever comes in. */
+/* The gradients of the block's queries, 0 for a row without keys whatever comes in: where they lie, if they are to be
+ * left as they are and lie side by side. */
+static void read_gradients(fused_block *b)
+{
+    const fused_problem *p = b->p;
+    const lab_tensor *grad = b->grad_out[OUT_RESULT];
+    const int64_t size = (int64_t)p->size;
+    bool empty = false;
+    for (int64_t i = 0; i < b->rows; i++)
+        empty = empty || lab__number_at(p->type, b->maxima, i) == -INFINITY;
+    if (grad) {
+        int64_t column, row = grad->strides[grad->rank - (p->attrs->packed ? 3 : 2)];
+        b->gradients = lab__fused_gradient_at(b, b->first, &column);
+        if (!empty && row == p->dv && column == 1)
+            return;
+        read_numbers(p, KERNEL_COPY, b->rows, p->dv, b->gradients_apart, b->gradients, row, column, 0);
+    }
+    b->gradients = b->gradients_apart;
+    for (int64_t i = 0; i < b->rows; i++)
+        if (!grad || lab__number_at(p->type, b->maxima, i) == -INFINITY)
+            memset(b->gradients_apart + i * p->dv * size, 0, (size_t)(p->dv * size));
+}
+
+/* What the block's queries bring with them: themselves, scaled, and their numbers. */
 static void read_rows(fused_block *b)
 {
     const fused_problem *p = b->p;
     const fused_sequence *s = &b->sequence;
-    const lab_tensor *q = p->in[IN_Q], *grad = b->grad_out[OUT_RESULT];
-    const int64_t size = (int64_t)p->size;
+    const lab_tensor *q = p->in[IN_Q];
     read_numbers(p, KERNEL_MUL_SCALAR, b->rows, p->d, b->queries,
                  lab__at(q, p->size, s->q + b->head * s->q_head + b->first * s->q_row), s->q_row,
                  q->strides[q->rank - 1], p->scale);
-    if (grad) {
-        int64_t column;
-        const char *from = lab__fused_gradient_at(b, b->first, &column);
-        read_numbers(p, KERNEL_COPY, b->rows, p->dv, b->gradients, from,
-                     grad->strides[grad->rank - (p->attrs->packed ? 3 : 2)], column, 0);
-    }
     for (int64_t i = 0; i < b->rows; i++) {
-        const int64_t query = b->first + i, at = lab__fused_row_of(b, query);
-        const double maximum = lab__number_at(p->type, b->out[OUT_MAXIMUM]->data, at);
-        if (!grad || maximum == -INFINITY)
-            memset(b->gradients + i * p->dv * size, 0, (size_t)(p->dv * size));
-        lab__number_set(p->type, b->maxima, i, maximum);
+        const int64_t at = lab__fused_row_of(b, b->first + i);
+        lab__number_set(p->type, b->maxima, i, lab__number_at(p->type, b->out[OUT_MAXIMUM]->data, at));
         lab__number_set(p->type, b->inverses, i, lab__number_at(p->type, b->out[OUT_INVERSE]->data, at));
-        set_delta(b, i, b->without_deltas ? (fused_number){0} : lab__fused_delta(b, query));
     }
+    read_gradients(b);
+    for (int64_t i = 0; i < b->rows; i++)
+        set_delta(b, i, b->without_deltas ? (fused_number){0} : lab__fused_delta(b, b->first + i));
 }
 
 /* Scores and dp of a panel and the keys `key` .. key + n - 1, into rows `row` .. of the tile, and dropout's factors.
