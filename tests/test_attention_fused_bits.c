@@ -249,6 +249,94 @@ static void one_query_has_the_bits_of_its_row(void **state)
 }
 
 /* Rows with rubbish beside them, which sends tiles another way: the rest as if there were none, bit for bit. */
+/* dq of causal attention; with one row alone, of the query `row`. */
+static lab_tensor *query_gradient(lab_graph *g, lab_tensor *const leaves[4], int64_t row)
+{
+    lab_tensor *q = leaves[0], *w = leaves[3], *dq = NULL;
+    lab_attention_opts opts = {.causal = LAB_CAUSAL_OFFSET, .path = LAB_PATH_FUSED};
+    if (row >= 0) {
+        opts.offset = row;
+        q = lab_slice(g, q, -2, row, row + 1, 1);
+        w = lab_contiguous(g, lab_slice(g, w, -2, row, row + 1, 1));
+    }
+    lab_tensor *out = lab_attention(g, q, leaves[1], leaves[2], &opts);
+    assert_int_equal(lab_grad(g, out, w, 1, &q, &dq, NULL), LAB_OK);
+    return dq;
+}
+
+enum { TOKENS = 70, HEAD = 16 };
+
+/* q, k, v and the incoming gradient. With large q and k softmax is saturated in most rows. */
+static void draw_tokens(lab_tensor *leaves[4], lab_dtype dtype, double scale, uint64_t *draws)
+{
+    for (int i = 0; i < 4; i++)
+        leaves[i] = leaf_drawn(draws, dtype, 3, (int64_t[]){1, TOKENS, HEAD}, i < 2 ? scale : 1);
+}
+
+static void free_tokens(lab_tensor *leaves[4])
+{
+    for (int i = 0; i < 4; i++)
+        lab_tensor_destroy(&leaves[i]);
+}
+
+static void compare_gradients_of_rows(const char *level)
+{
+    uint64_t draws = draw_start(__func__);
+    for (int i = 0; i < 4; i++) {
+        lab_tensor *leaves[4];
+        draw_tokens(leaves, i & 1 ? LAB_F64 : LAB_F32, i & 2 ? 4 : 1, &draws);
+        lab_graph *g = lab_graph_create(&(lab_graph_opts){.batch_invariant = true});
+        const lab_tensor *all = query_gradient(g, leaves, -1);
+        for (int64_t row = 0; row < TOKENS; row++) {
+            const lab_tensor *alone = query_gradient(g, leaves, row);
+            for (int64_t c = 0; c < HEAD; c++)
+                if (!same_bits(alone, c, all, row * HEAD + c))
+                    fail_msg("seed %llu: %s %s%s: dq of row %lld is %.17g alone and %.17g among others",
+                             (unsigned long long)check_seed(), level, i & 1 ? "f64" : "f32", i & 2 ? ", saturated" : "",
+                             (long long)row, element_of(alone, c), element_of(all, row * HEAD + c));
+        }
+        lab_graph_destroy(&g);
+        free_tokens(leaves);
+    }
+}
+
+static void a_row_has_its_gradient_alone_where_the_graph_promises_it(void **state)
+{
+    (void)state;
+    on_each_level(compare_gradients_of_rows);
+}
+
+/* The last token's key becomes one that its own query looks at alone: nobody else sees it. */
+static void saturate_the_last_token(const char *level)
+{
+    uint64_t draws = draw_start(__func__);
+    for (int i = 0; i < 2; i++) {
+        lab_tensor *leaves[4];
+        draw_tokens(leaves, i ? LAB_F64 : LAB_F32, 1, &draws);
+        lab_graph *g = lab_graph_create(NULL);
+        const lab_tensor *before = query_gradient(g, leaves, -1);
+        for (int64_t c = (TOKENS - 1) * HEAD; c < TOKENS * HEAD; c++)
+            if (i)
+                ((double *)lab_tensor_data(leaves[1]))[c] = 30 * element_of(leaves[0], c);
+            else
+                ((float *)lab_tensor_data(leaves[1]))[c] = (float)(30 * element_of(leaves[0], c));
+        const lab_tensor *after = query_gradient(g, leaves, -1);
+        for (int64_t c = 0; c < (TOKENS - 1) * HEAD; c++)
+            if (!same_bits(before, c, after, c))
+                fail_msg("seed %llu: %s %s: dq[%lld] moves from %.17g to %.17g with a later token",
+                         (unsigned long long)check_seed(), level, i ? "f64" : "f32", (long long)c,
+                         element_of(before, c), element_of(after, c));
+        lab_graph_destroy(&g);
+        free_tokens(leaves);
+    }
+}
+
+static void a_later_token_that_is_looked_at_alone_moves_nothing(void **state)
+{
+    (void)state;
+    on_each_level(saturate_the_last_token);
+}
+
 static void the_way_around_rubbish_has_the_same_bits(void **state)
 {
     (void)state;
@@ -380,6 +468,8 @@ int main(void)
         cmocka_unit_test(threads_take_part_and_change_nothing),
         cmocka_unit_test(a_row_has_the_same_bits_in_any_pass),
         cmocka_unit_test(one_query_has_the_bits_of_its_row),
+        cmocka_unit_test(a_row_has_its_gradient_alone_where_the_graph_promises_it),
+        cmocka_unit_test(a_later_token_that_is_looked_at_alone_moves_nothing),
         cmocka_unit_test(the_way_around_rubbish_has_the_same_bits),
         cmocka_unit_test(batches_do_not_see_their_order),
         cmocka_unit_test(memory_grows_with_the_length_only),

@@ -244,13 +244,11 @@ static void judge_part(const tile_case *t, int64_t i, int64_t j, int64_t m, int6
     free(part);
 }
 
-/* The product over k = 0..cut, and then over the rest; what is added is a sum by itself and not cut. */
+/* The product over k = 0..cut, and then over the rest. */
 static void judge_cut(const tile_case *t, int64_t cut)
 {
     size_t size = size_of(t->type);
     unsigned char *whole = malloc(t->c.bytes);
-    if (t->sum == KERNEL_SUM_ADDED)
-        cut = t->k;
     assert_non_null(whole);
     memcpy(whole, guarded_remembered(&t->c), t->c.bytes);
     kernel_tile_fn tile = t->table->tile[t->type];
@@ -309,7 +307,8 @@ static void judge_bits(const tile_case *t, uint64_t *stream)
     for (int part = 0; part < 20; part++) {
         int64_t i = guarded_below(stream, t->m), j = guarded_below(stream, t->n);
         judge_part(t, i, j, 1 + guarded_below(stream, t->m - i), 1 + guarded_below(stream, t->n - j));
-        judge_cut(t, guarded_below(stream, t->k + 1));
+        if (t->sum != KERNEL_SUM_ADDED)
+            judge_cut(t, guarded_below(stream, t->k + 1));
     }
     judge_transposed(t);
 }

@@ -94,13 +94,13 @@ typedef struct kernel_row_fns {
  * a long sum has many short ones' errors and not its own. */
 typedef enum kernel_sum { KERNEL_SUM_NEW, KERNEL_SUM_GOES_ON, KERNEL_SUM_ADDED } kernel_sum;
 
-/* C = A B, or C += A B: the product of tiles that live in cache. A is m x k with any strides (A^T is the same with the
- * two exchanged), the rows of B, k x n, and of C, m x n, are dense and b_row, c_row apart. Sizes from 0; C overlaps
- * neither A nor B; nothing beside the three is read or written.
+/* C = A B, or with C, as `sum` says: the product of tiles that live in cache. A is m x k with any strides (A^T is the
+ * same with the two exchanged), the rows of B, k x n, and of C, m x n, are dense and b_row, c_row apart. Sizes from 0;
+ * C overlaps neither A nor B; nothing beside the three is read or written.
  *
- * Each element has one accumulator, and k ascends. So its bits depend on its row of A, its column of B and what it is
- * added to alone: not on m, n, strides, or its place in C. (Where there are several NaNs to choose from, which of them
- * comes out is not said.) */
+ * Each element has one accumulator, and k ascends. So its bits depend on its row of A, its column of B, and the element
+ * of C that it goes on from or is added to, alone: not on m, n, strides, or its place in C. (Where there are several
+ * NaNs to choose from, which of them comes out is not said.) */
 typedef void (*kernel_tile_fn)(int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row, int64_t a_column,
                                const void *b, int64_t b_row, void *c, int64_t c_row, kernel_sum sum);
 
@@ -134,7 +134,7 @@ typedef struct kernel_ahead {
  * row begins at a multiple of 4 keys. */
 typedef struct kernel_panel_fns {
     int width;
-    bool rounds_twice; /* in a multiply-add, which has no instruction of its own */
+    bool rounds_twice; /* a multiply-add is a product and a sum, each rounded: sums lose more */
     int64_t columns;   /* a score's sum goes over so many, and is then added to those before it */
     /* The panel of x, rows x columns of any strides, times factor; 0 where there is no row. */
     void (*pack)(int64_t rows, int64_t columns, void *panel, int64_t stride, const void *x, int64_t x_row,

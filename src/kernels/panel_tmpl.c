@@ -514,19 +514,25 @@ static void FN(panel_add_by_query)(int64_t n, int64_t columns, void *sum, const 
                                    int64_t allowed_stride, const void *weights, int64_t stride, const void *x,
                                    int64_t x_row, int64_t x_column)
 {
+    enum { SOME = 4 }; /* columns for which a mask is made once; where there are fewer, the first instead */
     for (int64_t i = 0; i < PANEL; i += LANES)
-        for (int64_t c = 0; c < columns; c++) {
+        for (int64_t c = 0; c < columns; c += SOME) {
+            const int64_t count = columns - c < SOME ? columns - c : SOME;
             real *y = (real *)sum + c * PANEL + i;
-            const real *from = (const real *)x + c * x_column;
-            vec total = {0};
+            vec total[SOME] = {{0}};
             for (int64_t j = 0; j < n; j++) {
                 mask may = {0};
                 for (int k = 0; k < LANES; k++)
                     may[k] = -(int32_t)allowed[j * allowed_stride + i + k];
                 const vec weight = FN(load)((const real *)weights + j * stride + i);
-                total = FN(select)(may, FN(vec_fma)(FN(broadcast)(from[j * x_row]), weight, total), total);
+                const real *from = (const real *)x + j * x_row + c * x_column;
+                for (int64_t e = 0; e < SOME; e++) {
+                    const vec one = FN(broadcast)(from[e < count ? e * x_column : 0]);
+                    total[e] = FN(select)(may, FN(vec_fma)(one, weight, total[e]), total[e]);
+                }
             }
-            FN(store)(y, FN(load)(y) + total);
+            for (int64_t e = 0; e < count; e++)
+                FN(store)(y + e * PANEL, FN(load)(y + e * PANEL) + total[e]);
         }
 }
 

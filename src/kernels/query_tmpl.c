@@ -20,6 +20,7 @@ enum { QUERY_ROWS = 1, KEY_BLOCKS = 1, TURNED_KEYS = 2 * LANES, VALUE_ROWS = 4, 
 enum { QUERY_ROWS = 4, KEY_BLOCKS = 4, TURNED_KEYS = TILE_MOST * LANES, VALUE_ROWS = 0, VALUE_ROWS_VECTORS = 0 };
 #endif
 enum { TURNED_COLUMNS = 64, VALUE_VECTORS = 8, VALUE_BYTES = 16384, VALUE_LEAST = 8 };
+_Static_assert(SCORE_COLUMNS % TURNED_COLUMNS == 0 && SCORE_COLUMNS % LANES == 0, "a score's sum ends with a block");
 
 /* Rows that are read side by side are no stream either, and waiting for them costs half the speed. So of the rows some
  * way ahead as much is asked for as is done, line by line in the order in which it lies. Beyond the last row there may

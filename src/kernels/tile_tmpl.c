@@ -1,4 +1,5 @@
-/* tile_tmpl.c - C (+)= A B on tiles that live in cache: the product of fused kernels and of batch-invariant graphs.
+/* tile_tmpl.c - C = A B, or C with it, on tiles that live in cache: the product of fused kernels and of batch-invariant
+ * graphs.
  *
  * A block of rows x vectors of C stays in registers while k ascends, and every element has one accumulator, which
  * starts at 0, or at C's element where its sum goes on. So
@@ -35,7 +36,7 @@ enum { TILE_LAST = 4, TILE_SHALLOW = 0, TILE_FIT = 0 };
 /* A score, or any product of a key and a query, is summed over so many columns and added to what those before it came
  * to: long sums lose more. With AVX2's few registers a product has half the work between its beginning and its end, and
  * d = 128 would take 4 % longer; without multiply-adds, as on the plain level, sums lose most. */
-enum { SCORE_COLUMNS = VECTOR_BYTES == 32 ? 1 << 20 : 64 };
+enum { NEVER_CUT = 1 << 30, SCORE_COLUMNS = VECTOR_BYTES == 32 ? NEVER_CUT : 64 };
 
 /* Matrices, from some element on: any strides, rows to read, rows to write. */
 typedef struct FN(strided) {

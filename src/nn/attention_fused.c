@@ -142,6 +142,7 @@ lab_tensor *lab__attend_fused(lab_graph *g, const attention *a, lab_tensor *q, l
     const fused_attrs attrs = {.causal = o->causal,
                                .empty_row = o->empty_row,
                                .rows = o->lse || g->mode == MODE_RECORD,
+                               .row_by_row = g->batch_invariant,
                                .packed = cu_q,
                                .workers = lab__parallel_threads(),
                                .left = o->window.limited ? o->window.left : -1,

@@ -43,6 +43,7 @@ typedef struct fused_attrs {
     lab_causal causal;
     lab_empty_row empty_row;
     bool rows;                   /* lse, maximum and the sum's inverse are wanted */
+    bool row_by_row;             /* a row's gradient must not depend on those beside it */
     bool packed;                 /* q [total, heads, d]; sequences from the cumulative lengths */
     int workers;                 /* scratch is taken for so many */
     int64_t left, right, offset; /* of the window, -1: open */
@@ -102,7 +103,7 @@ typedef struct fused_scores {
     const char *keys;      /* [n][d], where operands are stored narrower; then too */
     char *raw;             /* [n][stride]: products of keys and queries, which are not scaled there; else NULL */
     kernel_ahead *ahead;   /* asked for meanwhile; or NULL */
-    char *sum;             /* [columns][width], a panel's own of this piece, for by_query where it adds */
+    char *sum;             /* [columns][width]: by_query's, of a panel whose halves see different keys */
     int32_t first[FUSED_MAX_WIDTH], stop[FUSED_MAX_WIDTH];
     kernel_limits limits;
     int64_t both_first, both_stop; /* keys that both halves of the panel need; those before only its first half does,
@@ -148,21 +149,21 @@ static inline size_t lab__fused_round(size_t bytes)
 bool lab__fused_scores(const fused_problem *p, const fused_panel *panel, int64_t key, int64_t n, const char *queries,
                        int64_t queries_stride, fused_scores *out);
 
-/* y[j] = x_j . panel for keys first .. stop - 1 of the piece, x and y from its first one on; and y (+)= sum_j x_j
+/* y[j] = x_j . panel for keys first .. stop - 1 of the piece, x and y from its first one on; and y += sum_j x_j
  * weights[j] of its n keys, of which the first is the tile's key `key`, a panel of stride `width`: without the half of
  * the panel that sees no such key, where y[j] stays what it was, and weights[j], 0 there, are not read. */
 void lab__fused_by_key(const fused_problem *p, const fused_scores *s, int64_t first, int64_t stop, int64_t columns,
                        const char *x, int64_t x_row, const char *panel, int64_t panel_stride, char *y);
 void lab__fused_by_query(const fused_problem *p, const fused_scores *s, int64_t key, int64_t n, int64_t columns,
-                         const char *x, int64_t x_row, const char *weights, char *y, bool add);
+                         const char *x, int64_t x_row, const char *weights, char *y);
 
 /* The same over allowed pairs only, added, for numbers that are not finite. */
 void lab__fused_add_allowed(const fused_problem *p, int64_t key, int64_t n, int64_t columns, const char *x,
                             int64_t x_row, const uint8_t *allowed, int64_t allowed_stride, const char *weights,
                             int64_t stride, char *y);
 
-/* Where the sum ends that key j of a piece of n belongs to; the piece begins with the tile's key `key`. The same of
- * queries in a block. */
+/* Where the sum ends that key j of a piece of n belongs to, when the piece begins with the tile's key `key`; and that
+ * query j of a block of n belongs to, with key = 0. */
 int64_t lab__fused_sum_end(int64_t key, int64_t j, int64_t n);
 
 /* Whether every query of the panel may see every one of the keys `key` .. key + n - 1, whatever their scores. */

@@ -250,7 +250,7 @@ static void add_to_queries(const backward_piece *piece, int index, int64_t tile,
     const char *slopes = in_tile(b, b->slopes, first, column), *keys = key_at(b, tile + first);
     char *dq = piece->dq + column * p->d * (int64_t)p->size;
     if (finite)
-        lab__fused_by_query(p, &b->scores, first, n, p->d, keys, b->sequence.k_row, slopes, dq, true);
+        lab__fused_by_query(p, &b->scores, first, n, p->d, keys, b->sequence.k_row, slopes, dq);
     else
         lab__fused_add_allowed(p, first, n, p->d, keys, b->sequence.k_row, b->allowed + first * b->stride + column,
                                b->stride, slopes, b->stride, dq);
@@ -306,12 +306,11 @@ static void clear_rest(const fused_block *b, const tile_rows *rows, int64_t n)
     }
 }
 
-/* One sum of dv and dk of keys `row` .. row + n - 1 of the tile, from queries first .. stop - 1 of the block. */
-static void sum_to_keys(const backward_piece *piece, int64_t tile, int64_t row, int64_t n, int64_t first, int64_t stop)
+/* dv and dk of keys `row` .. row + n - 1 of the tile, from queries first .. stop - 1 of the block. */
+static void add_to_keys(const backward_piece *piece, int64_t tile, int64_t row, int64_t n, int64_t first, int64_t stop)
 {
     const fused_block *b = &piece->block;
     const fused_problem *p = b->p;
-    const int64_t size = (int64_t)p->size, key = tile + row;
     const struct {
         rows_at to;
         char *weights;
@@ -319,27 +318,17 @@ static void sum_to_keys(const backward_piece *piece, int64_t tile, int64_t row, 
         int64_t columns;
     } products[] = {{piece->dv, b->probabilities, b->gradients, p->dv}, {piece->dk, b->slopes, b->queries, p->d}};
     for (int i = 0; i < 2; i++) {
-        if (!products[i].to.at)
-            continue;
-        const int64_t columns = products[i].columns;
-        char *to = products[i].to.at + key * products[i].to.row * size;
-        const char *weights = in_tile(b, products[i].weights, row, first),
-                   *x = products[i].rows + first * columns * size;
-        if (b->finite)
-            p->multiply(n, columns, stop - first, weights, b->stride, 1, x, columns, to, products[i].to.row,
-                        KERNEL_SUM_ADDED);
-        else
-            p->panel.add_by_key(n, stop - first, columns, to, products[i].to.row, b->allowed + row * b->stride + first,
-                                b->stride, weights, b->stride, x, columns);
-    }
-}
-
-/* As many sums as these queries belong to. */
-static void add_to_keys(const backward_piece *piece, int64_t tile, int64_t row, int64_t n, int64_t first, int64_t stop)
-{
-    for (int64_t end; first < stop; first = end) {
-        end = lab__fused_sum_end(0, first, stop);
-        sum_to_keys(piece, tile, row, n, first, end);
+        const int64_t columns = products[i].columns, step = products[i].to.row, size = (int64_t)p->size;
+        char *to = products[i].to.at ? products[i].to.at + (tile + row) * step * size : NULL;
+        for (int64_t j = first, end; to && j < stop; j = end) {
+            end = lab__fused_sum_end(0, j, stop);
+            const char *weights = in_tile(b, products[i].weights, row, j), *x = products[i].rows + j * columns * size;
+            if (b->finite)
+                p->multiply(n, columns, end - j, weights, b->stride, 1, x, columns, to, step, KERNEL_SUM_ADDED);
+            else
+                p->panel.add_by_key(n, end - j, columns, to, step, b->allowed + row * b->stride + j, b->stride, weights,
+                                    b->stride, x, columns);
+        }
     }
 }
 

@@ -236,14 +236,11 @@ static void attend(forward_block *b, int index, int64_t key, int64_t n)
     }
     if (b->begun[index] && any_moved(p, m->rescale))
         p->panel.multiply(p->dv, outputs, p->width, m->rescale);
-    if (selected && !b->begun[index])
-        memset(outputs, 0, (size_t)(p->dv * p->width) * p->size);
     if (selected)
         lab__fused_add_allowed(p, key - b->key, n, p->dv, values_at(b, key), b->sequence.v_row, m->allowed, p->width,
                                s->scores, s->stride, outputs);
     else
-        lab__fused_by_query(p, s, key - b->key, n, p->dv, values_at(b, key), b->sequence.v_row, s->scores, outputs,
-                            b->begun[index]);
+        lab__fused_by_query(p, s, key - b->key, n, p->dv, values_at(b, key), b->sequence.v_row, s->scores, outputs);
     b->begun[index] = true;
 }
 
@@ -264,6 +261,7 @@ static void begin(forward_block *b, int64_t head, int64_t first)
             lab__number_set(p->type, of_panel(b, b->memory.maxima, b->count, 1), i, -INFINITY);
             b->memory.sums[b->count * p->width + i] = 0;
         }
+        memset(of_panel(b, b->memory.outputs, b->count, p->dv), 0, (size_t)(p->dv * p->width) * p->size);
         b->begun[b->count] = false;
     }
 }
@@ -277,8 +275,6 @@ static void finish(forward_block *b, int index)
     char *out =
         lab__at(b->job->out[OUT_RESULT], p->size, s->out + panel->head * s->out_head + panel->first * s->out_row);
     uint64_t empty = 0;
-    if (!b->begun[index])
-        memset(outputs, 0, (size_t)(p->dv * p->width) * p->size);
     for (int64_t i = 0; i < p->width; i++) {
         double maximum = lab__number_at(p->type, maxima, i), sum = b->memory.sums[index * p->width + i];
         const bool none = sum == 0; /* no keys, whatever the sink */

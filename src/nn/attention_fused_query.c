@@ -21,7 +21,7 @@ typedef struct query_memory {
     char *queries; /* [group][d], scaled */
     char *scores;  /* [group][key_tile] */
     char *outputs; /* [group][dv] */
-    char *piece;   /* the same, of the sum being made */
+    char *sum;     /* the same, of some keys */
     char *maxima;  /* [group] */
     char *rescale; /* one number */
     double *sums;
@@ -82,7 +82,7 @@ static query_memory lay_out(const fused_problem *p, char **at)
         .queries = lab__take(at, row * (size_t)p->d),
         .scores = lab__take(at, row * (size_t)p->key_tile),
         .outputs = lab__take(at, row * (size_t)p->dv),
-        .piece = lab__take(at, row * (size_t)p->dv),
+        .sum = lab__take(at, row * (size_t)p->dv),
         .maxima = lab__take(at, row),
         .rescale = lab__take(at, p->size),
         .sums = (double *)lab__take(at, (size_t)p->group * sizeof(double)),
@@ -96,69 +96,58 @@ size_t lab__fused_one_query_scratch(const fused_problem *p)
     return (size_t)p->attrs->workers * (size_t)end;
 }
 
-/* The piece of a tile's sums that begins with its key j of n. */
-typedef struct sum_piece {
-    int64_t first, stop;
-} sum_piece;
-
-/* The next sum over some of a tile's n keys, none of it there yet; false after the last one. `key` is the first's. */
-static bool next_sum(const fused_problem *p, const query_memory *m, int64_t rows, int64_t key, int64_t n,
-                     sum_piece *piece)
+/* outputs += weights . values of `rows` rows and n keys of a tile, whose first key's place in it is `key`: a sum of a
+ * panel at a time. `allowed`, if it is not NULL, says which keys count, with one row: 0 times infinity is NaN. */
+static void add_values(const fused_problem *p, const query_memory *m, int64_t rows, int64_t key, int64_t n,
+                       const char *weights, const char *values, int64_t v_row, const char *allowed, char *outputs)
 {
-    piece->first = piece->stop;
-    if (piece->first >= n)
-        return false;
-    piece->stop = lab__fused_sum_end(key % p->key_tile, piece->first, n);
-    memset(m->piece, 0, (size_t)(rows * p->dv) * p->size);
-    return true;
+    const int64_t size = (int64_t)p->size;
+    const kernel_query_fns *query = &p->kernels->query[p->type];
+    for (int64_t j = 0, end; j < n; j = end) {
+        end = lab__fused_sum_end(key, j, n);
+        memset(m->sum, 0, (size_t)(rows * p->dv) * p->size);
+        if (!allowed)
+            query->values(rows, end - j, p->dv, weights + j * size, p->key_tile, values + j * v_row * size, v_row,
+                          m->sum, p->dv);
+        for (int64_t i = j; allowed && i < end; i++)
+            if (allowed[i])
+                query->values(1, 1, p->dv, weights + i * size, 1, values + i * v_row * size, v_row, m->sum, p->dv);
+        p->kernels->binary[p->type][KERNEL_ADD](rows * p->dv, outputs, 1, outputs, 1, m->sum, 1);
+    }
 }
 
-static void add_sum(const fused_problem *p, const query_memory *m, int64_t rows, char *outputs)
-{
-    p->kernels->binary[p->type][KERNEL_ADD](rows * p->dv, outputs, 1, outputs, 1, m->piece, 1);
-}
-
-/* One row and n keys; what it adds to the output, unless the rows are multiplied together. Where a score is -inf its
- * value must not be multiplied, not even by 0, if it is not finite. */
+/* One row and n keys; what they add to the output, unless the rows are multiplied together. Where a score is -inf its
+ * value must not be multiplied if it is not finite. */
 static void attend_row(const fused_problem *p, const query_memory *m, int64_t row, int64_t key, int64_t n,
                        const char *values, int64_t v_row, bool together)
 {
     const int64_t size = (int64_t)p->size;
-    const kernel_query_fns *query = &p->kernels->query[p->type];
     char *scores = m->scores + row * p->key_tile * size, *output = m->outputs + row * p->dv * size;
     char allowed[FUSED_MOST_KEYS];
     const bool selected = !together && !p->panel.finite(1, n, scores, n) && !p->panel.finite(n, p->dv, values, v_row);
-    for (int64_t j = 0; j < n; j++)
-        allowed[j] = !selected || lab__number_at(p->type, scores, j) != -INFINITY;
-    query->softmax(n, key % 4, scores, m->maxima + row * size, m->rescale, &m->sums[row]);
+    for (int64_t j = 0; selected && j < n; j++)
+        allowed[j] = lab__number_at(p->type, scores, j) != -INFINITY;
+    p->kernels->query[p->type].softmax(n, key % 4, scores, m->maxima + row * size, m->rescale, &m->sums[row]);
     const double rescale = lab__number_at(p->type, m->rescale, 0);
     p->kernels->unary[p->type][KERNEL_MUL_SCALAR](p->dv, output, 1, output, 1, rescale);
-    for (sum_piece piece = {0}; !together && next_sum(p, m, 1, key, n, &piece); add_sum(p, m, 1, output)) {
-        const int64_t some = selected ? 1 : piece.stop - piece.first;
-        for (int64_t j = piece.first; j < piece.stop; j += some)
-            if (allowed[j])
-                query->values(1, some, p->dv, scores + j * size, some, values + j * v_row * size, v_row, m->piece,
-                              p->dv);
-    }
+    if (!together)
+        add_values(p, m, 1, key % p->key_tile, n, scores, values, v_row, selected ? allowed : NULL, output);
 }
 
 static void attend_tile(const fused_problem *p, const query_memory *m, const fused_sequence *s, int64_t kv_head,
                         int64_t key, int64_t n)
 {
     const int64_t size = (int64_t)p->size;
-    const kernel_query_fns *query = &p->kernels->query[p->type];
     const char *keys = lab__at(p->in[IN_K], p->size, s->k + kv_head * s->k_head + key * s->k_row);
     const char *values = lab__at(p->in[IN_V], p->size, s->v + kv_head * s->v_head + key * s->v_row);
-    query->scores(p->group, n, p->d, m->queries, keys, s->k_row, m->scores, p->key_tile);
+    p->kernels->query[p->type].scores(p->group, n, p->d, m->queries, keys, s->k_row, m->scores, p->key_tile);
     bool together = p->group >= FEW_ROWS;
     for (int64_t i = 0; together && i < p->group; i++)
         together = p->panel.finite(1, n, m->scores + i * p->key_tile * size, n);
     for (int64_t i = 0; i < p->group; i++)
         attend_row(p, m, i, key, n, values, s->v_row, together);
-    for (sum_piece piece = {0}; together && next_sum(p, m, p->group, key, n, &piece);
-         add_sum(p, m, p->group, m->outputs))
-        query->values(p->group, piece.stop - piece.first, p->dv, m->scores + piece.first * size, p->key_tile,
-                      values + piece.first * s->v_row * size, s->v_row, m->piece, p->dv);
+    if (together)
+        add_values(p, m, p->group, key % p->key_tile, n, m->scores, values, s->v_row, NULL, m->outputs);
 }
 
 static void finish_row(const query_job *job, const query_memory *m, const fused_sequence *s, int64_t head, int64_t row)

@@ -160,30 +160,26 @@ void lab__fused_by_key(const fused_problem *p, const fused_scores *s, int64_t fi
 
 /* One sum, of keys first .. stop - 1. Where halves of the panel differ it goes from part to part in memory. */
 static void sum_by_query(const fused_problem *p, const fused_scores *s, int64_t first, int64_t stop, int64_t columns,
-                         const char *x, int64_t x_row, const char *weights, char *y, bool add)
+                         const char *x, int64_t x_row, const char *weights, char *y)
 {
     const int64_t size = (int64_t)p->size;
-    const bool whole = s->both_first <= first && stop <= s->both_stop;
-    char *sum = whole || !add ? y : s->sum;
-    kernel_sum how = whole && add ? KERNEL_SUM_ADDED : KERNEL_SUM_NEW;
+    if (s->both_first <= first && stop <= s->both_stop) {
+        p->multiply(columns, p->width, stop - first, x + first * x_row * size, 1, x_row,
+                    weights + first * s->stride * size, s->stride, y, p->width, KERNEL_SUM_ADDED);
+        return;
+    }
     panel_part parts[PARTS];
     split(p, s, stop, parts);
+    memset(s->sum, 0, (size_t)(columns * p->width * size));
     for (int i = 0; i < PARTS; i++) {
         const panel_part *part = &parts[i];
         const int64_t from = part->first > first ? part->first : first, to = part->stop < stop ? part->stop : stop;
-        if (from >= to)
-            continue;
-        if (how == KERNEL_SUM_NEW && part->width < p->width) {
-            memset(sum, 0, (size_t)(columns * p->width * size));
-            how = KERNEL_SUM_GOES_ON;
-        }
-        p->multiply(columns, part->width, to - from, x + from * x_row * size, 1, x_row,
-                    weights + (from * s->stride + part->column) * size, s->stride, sum + part->column * size, p->width,
-                    how);
-        how = KERNEL_SUM_GOES_ON;
+        if (from < to)
+            p->multiply(columns, part->width, to - from, x + from * x_row * size, 1, x_row,
+                        weights + (from * s->stride + part->column) * size, s->stride, s->sum + part->column * size,
+                        p->width, KERNEL_SUM_GOES_ON);
     }
-    if (sum != y)
-        p->kernels->binary[p->type][KERNEL_ADD](columns * p->width, y, 1, y, 1, sum, 1);
+    p->kernels->binary[p->type][KERNEL_ADD](columns * p->width, y, 1, y, 1, s->sum, 1);
 }
 
 int64_t lab__fused_sum_end(int64_t key, int64_t j, int64_t n)
@@ -193,11 +189,11 @@ int64_t lab__fused_sum_end(int64_t key, int64_t j, int64_t n)
 }
 
 void lab__fused_by_query(const fused_problem *p, const fused_scores *s, int64_t key, int64_t n, int64_t columns,
-                         const char *x, int64_t x_row, const char *weights, char *y, bool add)
+                         const char *x, int64_t x_row, const char *weights, char *y)
 {
     for (int64_t j = 0, end; j < n; j = end) {
         end = lab__fused_sum_end(key, j, n);
-        sum_by_query(p, s, j, end, columns, x, x_row, weights, y, add || j > 0);
+        sum_by_query(p, s, j, end, columns, x, x_row, weights, y);
     }
 }
 

@@ -131,8 +131,8 @@ static void read_numbers(const fused_problem *p, kernel_unary op, int64_t rows, 
         f(columns, to + i * columns * size, 1, from + i * row * size, column, parameter);
 }
 
-/* The gradients of the block's queries, 0 for a row without keys whatever comes in: where they lie, if they are to be
- * left as they are and lie side by side. */
+/* The gradients of the block's queries, where they lie if that is side by side. Those of a row without keys are 0
+ * whatever comes in: a NaN there would send the whole block the slow way. */
 static void read_gradients(fused_block *b)
 {
     const fused_problem *p = b->p;
@@ -220,35 +220,43 @@ static void sum_panel(fused_block *b, int index, fused_number deltas[FUSED_MAX_W
     }
 }
 
-/* Whether a query that has a choice has nearly made it: then its ds are small beside the dp that they come from. */
-static bool is_saturated(const fused_block *b, int index)
+/* Whether delta of query k of a panel is made of what it is subtracted from. Of a row with one key ds is exactly 0, of
+ * one with few it often cancels; a panel's rows are asked together, so that it costs little, and each by itself where
+ * its bits must not depend on those beside it. In float64, and where float32's sums lose most, so is a row whose
+ * softmax is saturated, though it has a choice: its ds are small beside the dp that they come from. Other rows' numbers
+ * have no say in it. */
+static bool cancels(const fused_block *b, int index, int64_t k)
 {
     const fused_problem *p = b->p;
     const fused_panel *panel = &b->panels[index];
-    for (int64_t k = 0; k < panel->rows; k++) {
-        int64_t first, stop;
-        lab__fused_keys_of(p, &b->sequence, panel->first + k, &first, &stop);
-        if (stop - first > 1 && lab__number_at(p->type, b->inverses, index * p->width + k) > SATURATED)
-            return true;
-    }
-    return false;
+    int64_t first, stop;
+    lab__fused_keys_of(p, &b->sequence, panel->first + k, &first, &stop);
+    if (p->attrs->row_by_row ? stop - first <= FEW_KEYS : panel->end - panel->lowest / 4 * 4 <= FEW_KEYS)
+        return true;
+    return (p->type == KERNEL_F64 || p->panel.rounds_twice) && stop - first > 1 &&
+           lab__number_at(p->type, b->inverses, index * p->width + k) > SATURATED;
 }
 
-/* Of a row with one key ds is exactly 0, of one with few it often cancels: then delta is made of what it is subtracted
- * from, which costs little. In float64, and where float32's sums lose most, so it is wherever softmax is saturated. */
 static void sum_where_it_cancels(fused_block *b, int index)
 {
     const fused_problem *p = b->p;
     const fused_panel *panel = &b->panels[index];
-    const int64_t n = panel->end - panel->lowest / 4 * 4;
     fused_number deltas[FUSED_MAX_WIDTH];
-    if (b->sums || b->without_deltas || !b->grad_out[OUT_RESULT] || n <= 0)
+    bool any = false, sums[FUSED_MAX_WIDTH];
+    if (b->sums || b->without_deltas || !b->grad_out[OUT_RESULT] || panel->lowest >= panel->end)
         return;
-    if (n > FEW_KEYS && !((p->type == KERNEL_F64 || p->panel.rounds_twice) && is_saturated(b, index)))
+    for (int64_t k = 0; k < panel->rows; k++) {
+        sums[k] = cancels(b, index, k);
+        any = any || sums[k];
+    }
+    if (!any)
         return;
     sum_panel(b, index, deltas);
     for (int64_t k = 0; k < panel->rows; k++)
-        set_delta(b, index * p->width + k, less(deltas[k], lab__fused_lse_gradient(b, panel->first + k)));
+        if (sums[k])
+            set_delta(b, index * p->width + k, less(deltas[k], lab__fused_lse_gradient(b, panel->first + k)));
+        else if (!b->exact[index])
+            lab__number_set(p->type, b->rests, index * p->width + k, 0);
     b->exact[index] = true;
 }
 
