@@ -96,8 +96,9 @@ size_t lab__fused_one_query_scratch(const fused_problem *p)
     return (size_t)p->attrs->workers * (size_t)end;
 }
 
-/* outputs += weights . values of `rows` rows and n keys of a tile, whose first key's place in it is `key`: a sum of a
- * panel at a time. `allowed`, if it is not NULL, says which keys count, with one row: 0 times infinity is NaN. */
+/* outputs += weights . values of `rows` rows and n keys of a tile, whose first key's place in it is `key`: one sum
+ * after the other, those of a panel. `allowed`, if it is not NULL, says which keys count, with one row: 0 times
+ * infinity is NaN. */
 static void add_values(const fused_problem *p, const query_memory *m, int64_t rows, int64_t key, int64_t n,
                        const char *weights, const char *values, int64_t v_row, const char *allowed, char *outputs)
 {

@@ -128,7 +128,7 @@ static void split(const fused_problem *p, const fused_scores *s, int64_t n, pane
     parts[2] = (panel_part){s->both_stop, n, half, half};
 }
 
-/* y = x . panel. */
+/* y = x . panel, one sum of columns after the other. */
 static void multiply_by_key(const fused_problem *p, int64_t keys, int64_t width, int64_t columns, const char *x,
                             int64_t x_row, const char *panel, int64_t panel_stride, char *y, int64_t stride)
 {
