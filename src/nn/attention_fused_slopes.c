@@ -220,40 +220,43 @@ static void sum_panel(fused_block *b, int index, fused_number deltas[FUSED_MAX_W
     }
 }
 
-/* Whether delta of query k of a panel is made of what it is subtracted from. Of a row with one key ds is exactly 0, of
- * one with few it often cancels; a panel's rows are asked together, so that it costs little, and each by itself where
- * its bits must not depend on those beside it. In float64, and where float32's sums lose most, so is a row whose
- * softmax is saturated, though it has a choice: its ds are small beside the dp that they come from. Other rows' numbers
+/* Whether delta of query k of a panel is made of what it is subtracted from, though its panel's are not: where bits
+ * must not depend on the rows beside it, if it has few keys; and where sums lose most, or float64 is asked for, if it
+ * has a choice and has nearly made it: then its ds are small beside the dp that they come from. Other rows' numbers
  * have no say in it. */
 static bool cancels(const fused_block *b, int index, int64_t k)
 {
     const fused_problem *p = b->p;
-    const fused_panel *panel = &b->panels[index];
     int64_t first, stop;
-    lab__fused_keys_of(p, &b->sequence, panel->first + k, &first, &stop);
-    if (p->attrs->row_by_row ? stop - first <= FEW_KEYS : panel->end - panel->lowest / 4 * 4 <= FEW_KEYS)
+    lab__fused_keys_of(p, &b->sequence, b->panels[index].first + k, &first, &stop);
+    if (p->attrs->row_by_row && stop - first <= FEW_KEYS)
         return true;
     return (p->type == KERNEL_F64 || p->panel.rounds_twice) && stop - first > 1 &&
            lab__number_at(p->type, b->inverses, index * p->width + k) > SATURATED;
 }
 
+/* Of a row with one key ds is exactly 0, of one with few it often cancels: where a panel's rows have few between them
+ * it costs little to make all their deltas so. Else most panels have no row to ask. */
 static void sum_where_it_cancels(fused_block *b, int index)
 {
     const fused_problem *p = b->p;
     const fused_panel *panel = &b->panels[index];
+    const bool few = panel->end - panel->lowest / 4 * 4 <= FEW_KEYS;
     fused_number deltas[FUSED_MAX_WIDTH];
-    bool any = false, sums[FUSED_MAX_WIDTH];
+    bool any = few, exact[FUSED_MAX_WIDTH];
     if (b->sums || b->without_deltas || !b->grad_out[OUT_RESULT] || panel->lowest >= panel->end)
         return;
+    if (!few && !p->attrs->row_by_row && p->type != KERNEL_F64 && !p->panel.rounds_twice)
+        return;
     for (int64_t k = 0; k < panel->rows; k++) {
-        sums[k] = cancels(b, index, k);
-        any = any || sums[k];
+        exact[k] = few || cancels(b, index, k);
+        any = any || exact[k];
     }
     if (!any)
         return;
     sum_panel(b, index, deltas);
     for (int64_t k = 0; k < panel->rows; k++)
-        if (sums[k])
+        if (exact[k])
             set_delta(b, index * p->width + k, less(deltas[k], lab__fused_lse_gradient(b, panel->first + k)));
         else if (!b->exact[index])
             lab__number_set(p->type, b->rests, index * p->width + k, 0);
