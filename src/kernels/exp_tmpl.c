@@ -160,7 +160,7 @@ ALWAYS_INLINE FN(exp_split) FN(split_exp_of_sum)(vec x, vec more)
 /* The exp of softmax goes two ways. Short polynomials are Horner's, 1 + r (1 + r q(r)): what bounds a loop of these is
  * how many operations the multipliers take, and where the result is a normal number n is added to its exponent. Long
  * ones, and those whose products are rounded by themselves, go by pairs, and n comes as a factor. A part is e^r or e^r
- * - 1. */
+ * - 1; a processor that scales by itself wants the whole of it. */
 #if defined(LEVEL_ROUNDS_TWICE) || MANTISSA > 30
 
 enum { NORMAL_BASE = 2 * BIAS };
@@ -170,24 +170,28 @@ ALWAYS_INLINE void FN(exp_parts)(int count, const vec *r, vec *part)
     FN(exp_rests)(count, r, part);
 }
 
-ALWAYS_INLINE vec FN(join_part)(vec part, vec power)
+#ifdef LEVEL_HAS_SCALE
+ALWAYS_INLINE vec FN(whole_part)(vec part)
 {
+    return 1 + part;
+}
+#else
+ALWAYS_INLINE vec FN(join_below)(vec part, vec power, vec x)
+{
+    (void)x;
     return FN(join_exp)((FN(exp_split)){part, power});
 }
 
 ALWAYS_INLINE vec FN(join_normal)(vec part, vec power)
 {
-#ifdef LEVEL_HAS_SCALE
-    return FN(join_part)(part, power);
-#else
     const vec factor = FN(power_factor)(power);
 #ifdef LEVEL_ROUNDS_TWICE
     return (1 + part) * factor; /* part * factor need not be a normal number */
 #else
     return FN(vec_fma)(part, factor, factor);
 #endif
-#endif
 }
+#endif
 
 #else
 
@@ -205,19 +209,37 @@ ALWAYS_INLINE void FN(exp_parts)(int count, const vec *r, vec *part)
             part[i] = FN(vec_fma)(part[i], r[i], FN(broadcast)(1));
 }
 
-ALWAYS_INLINE vec FN(join_part)(vec part, vec power)
+#ifdef LEVEL_HAS_SCALE
+ALWAYS_INLINE vec FN(whole_part)(vec part)
 {
+    return part;
+}
+#else
+ALWAYS_INLINE vec FN(join_below)(vec part, vec power, vec x)
+{
+    (void)x;
     return FN(scale)(part, power);
 }
 
 /* The low bits of `power` are those of n. */
 ALWAYS_INLINE vec FN(join_normal)(vec part, vec power)
 {
-#ifdef LEVEL_HAS_SCALE
-    return FN(scale)(part, power);
-#else
     return (vec)((bits)part + ((bits)power << MANTISSA));
+}
 #endif
+
+#endif
+
+#ifdef LEVEL_HAS_SCALE
+
+ALWAYS_INLINE vec FN(join_below)(vec part, vec power, vec x)
+{
+    return FN(vec_scale_above)(FN(whole_part)(part), power, x, FN(broadcast)(FN(exp_low)));
+}
+
+ALWAYS_INLINE vec FN(join_normal)(vec part, vec power)
+{
+    return FN(scale)(FN(whole_part)(part), power);
 }
 
 #endif
@@ -230,7 +252,7 @@ ALWAYS_INLINE vec FN(exp_below)(vec x)
     vec part, r = FN(vec_fma)(n, FN(broadcast)(-FN(ln2_high)), x);
     r = FN(vec_fma)(n, FN(broadcast)(-FN(ln2_low)), r);
     FN(exp_parts)(1, &r, &part);
-    return FN(join_part)(part, power);
+    return FN(join_below)(part, power, x);
 }
 
 /* The same bits for exp_normal <= x <= 0, where 2^n is a normal number, and so is the result. A NaN stays one. */
