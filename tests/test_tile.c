@@ -2,6 +2,7 @@
  * matrices, and an element's bits the same alone, in any tile, and with its sum cut anywhere.
  */
 #include <float.h>
+#include <limits.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +17,7 @@
 
 #include "guarded.h"
 #include "kernels/kernels.h"
+#include "kernels/level.h"
 
 /* One product, its matrices with gaps between rows. */
 typedef struct tile_case {
@@ -297,8 +299,27 @@ static void judge_added(const tile_case *t)
     free(product);
 }
 
+static void judge_height(const tile_case *t)
+{
+    const int before = lab__kernel_high_from;
+    unsigned char *c = malloc(t->c.bytes);
+    assert_non_null(c);
+    for (int high = 0; high < 2; high++) {
+        lab__kernel_high_from = high ? 0 : INT_MAX;
+        memcpy(c, guarded_remembered(&t->c), t->c.bytes);
+        t->table->tile[t->type](t->m, t->n, t->k, t->a.data, t->a_row, t->a_column, t->b.data, t->b_row, c, t->c_row,
+                                t->sum);
+        if (memcmp(c, t->c.data, t->c.bytes) != 0)
+            complain(t, 0, 0,
+                     high ? "or another has other bits in high blocks" : "or another has other bits in low blocks");
+    }
+    lab__kernel_high_from = before;
+    free(c);
+}
+
 static void judge_bits(const tile_case *t, uint64_t *stream)
 {
+    judge_height(t);
     if (t->sum == KERNEL_SUM_ADDED)
         judge_added(t);
     for (int64_t i = 0; i < t->m; i++)
@@ -401,6 +422,22 @@ static void a_matrix_times_a_vector_has_the_bits_of_the_tile_product(void **stat
     }
 }
 
+static int low_blocks(void **state)
+{
+    (void)state;
+    lab__kernels(); /* asks the processor, once */
+    lab__kernel_high_from = INT_MAX;
+    return 0;
+}
+
+static int high_blocks(void **state)
+{
+    (void)state;
+    lab__kernels();
+    lab__kernel_high_from = 0;
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -412,5 +449,6 @@ int main(void)
         cmocka_unit_test(not_a_number_stays_in_its_row_and_column),
         cmocka_unit_test(a_matrix_times_a_vector_has_the_bits_of_the_tile_product),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests_name("low blocks", tests, low_blocks, NULL);
+    return failed + cmocka_run_group_tests_name("high blocks", tests, high_blocks, NULL);
 }

@@ -36,10 +36,22 @@ static bool present[LEVELS]; /* Whether this processor has the level. */
 static _Atomic(const kernel_table *) in_use;
 static const kernel_table *by_default; /* what the environment says, else the best */
 
-static bool processor_has(const char *name)
+/* A low block of 64 steps is 4 % faster than a high one on a Zen 5, where many stores in a row keep the multipliers
+ * waiting. An Intel's go out beside them: there, high ones are 4 to 14 % faster from 32 steps on, and as fast at 16. */
+int lab__kernel_high_from = 80;
+
+static void ask_processor(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_cpu_init();
+    if (__builtin_cpu_is("intel"))
+        lab__kernel_high_from = 0;
+#endif
+}
+
+static bool processor_has(const char *name)
+{
+#if defined(__x86_64__) || defined(__i386__)
     if (strcmp(name, "avx2") == 0)
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     if (strcmp(name, "avx512") == 0)
@@ -108,6 +120,7 @@ static const kernel_table *table_named(const char *name)
 static void fill(void)
 {
     kernel_table t = {0};
+    ask_processor();
     fill_from(&t, KERNEL_F32, &lab__kernel_libm_f32);
     fill_from(&t, KERNEL_F64, &lab__kernel_libm_f64);
     for (int i = 0; i < LEVELS; i++) {

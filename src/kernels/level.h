@@ -22,6 +22,10 @@ typedef struct kernel_part {
     double (*fma_peak)(double seconds);
 } kernel_part;
 
+/* With 64-byte vectors, blocks of the tile product are high for sums of so many steps or more, else low: the
+ * processor's to say which is faster, and the same bits. (kernels.c; set before anything computes) */
+extern int lab__kernel_high_from;
+
 /* libm.c: what calls the C library for each element, the same at every level. */
 extern const kernel_part lab__kernel_libm_f32, lab__kernel_libm_f64;
 

@@ -222,7 +222,7 @@ static void FN(panel_scores)(int64_t n, int64_t d, const void *keys, int64_t k_r
                              int64_t q_stride, void *scores, int64_t stride, void *largest, void *least,
                              kernel_ahead *ahead)
 {
-    enum { ROWS = TILE_SHALLOW > 0 ? TILE_FEW : TILE_ROWS, MOST_AHEAD = 16 }; /* more would not go unnoticed */
+    enum { MOST_AHEAD = 16 }; /* rows beside a block: more would not go unnoticed */
     FN(range) range[TILE_VECTORS];
     FN(strided) k = {keys, k_row, 1};
     FN(rows) q = {queries, q_stride};
@@ -233,13 +233,18 @@ static void FN(panel_scores)(int64_t n, int64_t d, const void *keys, int64_t k_r
         q.at += SCORE_COLUMNS * q_stride;
         s.sum = KERNEL_SUM_ADDED;
     }
-    const int64_t fits = FN(tile_fits)(ROWS, n), rest = fits >= 0 ? 0 : n % ROWS;
-    const int64_t blocks = (n - (fits > 0 ? fits * TILE_FIT : 0)) / ROWS;
+    const bool high = FN(tile_is_high)(PANEL, d);
+    const int64_t rows = high ? (int)TILE_ROWS : (int)TILE_FEW;
+    const int64_t fits = high ? FN(tile_fits)(TILE_ROWS, n) : FN(tile_fits)(TILE_FEW, n);
+    const int64_t rest = fits >= 0 ? 0 : n % rows, blocks = (n - (fits > 0 ? fits * TILE_FIT : 0)) / rows;
     const int64_t asked = ahead && blocks > 0 ? (ahead->stop - ahead->first + blocks - 1) / blocks : 0;
     const int64_t each = asked < MOST_AHEAD ? asked : MOST_AHEAD;
     for (int v = 0; v < TILE_VECTORS; v++)
         range[v] = (FN(range)){FN(broadcast)(-INFINITY), FN(broadcast)(INFINITY), {0}};
-    FN(scores_down)(ROWS, blocks, d, &k, q, &s, range, each, ahead);
+    if (high)
+        FN(scores_down)(TILE_ROWS, blocks, d, &k, q, &s, range, each, ahead);
+    else
+        FN(scores_down)(TILE_FEW, blocks, d, &k, q, &s, range, each, ahead);
     if (TILE_FIT > 0)
         FN(scores_down)(TILE_FIT, fits, d, &k, q, &s, range, 0, NULL);
     FN(tile)(rest, PANEL, d, k.at, k_row, 1, q.at, q_stride, s.at, stride, s.sum);

@@ -24,13 +24,13 @@ enum { TILE_ROWS = 6, TILE_VECTORS = 2 };
 enum { TILE_FEW = 6, TILE_MOST = 4 * TILE_VECTORS };
 
 /* The steps that a block's upper half ends with before the lower half does: its stores go out between multiplications.
- * All stores of a block at its end cost 20 cycles, so cut they cost 6 (Zen 3). With 64-byte vectors the same comes of
- * blocks of half the height: 24 stores one after the other cost 19 cycles, 12 of them 4 (Zen 5). From SHALLOW steps on
- * it is worth more to read B half as often. */
+ * All stores of a block at its end cost 20 cycles, so cut they cost 6 (Zen 3). With 64-byte vectors blocks of half the
+ * height are there beside the others: 24 stores one after the other cost 19 cycles, 12 of them 4 (Zen 5). From some
+ * number of steps on it is worth more to read B half as often (kernel_high_from, level.h). */
 #if VECTOR_BYTES == 64
-enum { TILE_LAST = 0, TILE_SHALLOW = 80, TILE_FIT = 8 };
+enum { TILE_LAST = 0, TILE_HAS_LOW = 1, TILE_FIT = 8 };
 #else
-enum { TILE_LAST = 4, TILE_SHALLOW = 0, TILE_FIT = 0 };
+enum { TILE_LAST = 4, TILE_HAS_LOW = 0, TILE_FIT = 0 };
 #endif
 
 /* A score, or any product of a key and a query, is summed over so many columns and added to what those before it came
@@ -158,6 +158,12 @@ ALWAYS_INLINE int64_t FN(tile_fits)(int rows, int64_t m)
     return fits * TILE_FIT <= m && (m - fits * TILE_FIT) % rows == 0 ? fits : -1;
 }
 
+/* Whether blocks have TILE_ROWS rows, or TILE_FEW. */
+ALWAYS_INLINE bool FN(tile_is_high)(int64_t n, int64_t depth)
+{
+    return !TILE_HAS_LOW || depth >= lab__kernel_high_from || n <= LANES; /* 6 sums of one vector wait for themselves */
+}
+
 /* Whole rows of blocks for columns that are `blocks` blocks wide. */
 ALWAYS_INLINE void FN(tile_columns)(int rows, int64_t m, int vectors, int64_t lanes, int64_t blocks, int64_t depth,
                                     FN(strided) a, FN(rows) b, FN(result) c)
@@ -270,7 +276,7 @@ static void FN(tile)(int64_t m, int64_t n, int64_t k, const void *a, int64_t a_r
     FN(strided) left = {a, a_row, a_column};
     FN(rows) right = {b, b_row};
     FN(result) result = {c, c_row, sum};
-    const bool high = k >= TILE_SHALLOW || n <= LANES; /* 6 sums of one vector each wait for themselves */
+    const bool high = FN(tile_is_high)(n, k);
     const int64_t fits = high ? FN(tile_fits)(TILE_ROWS, m) : FN(tile_fits)(TILE_FEW, m);
     int64_t rest = fits >= 0 ? 0 : high ? m % TILE_ROWS : m % TILE_FEW;
     if (rest > 0 && rest < TILE_FEW && m > rest)

@@ -85,8 +85,8 @@ static inline vec_f64 vec_scale_f64(vec_f64 x, vec_f64 n)
     return _mm512_scalef_pd(x, n);
 }
 
-/* The same, and 0 where `of` is `least` or below. An Intel takes 60 ns for each vector that has a result below the normal
- * numbers, if it is 0 too; but not in a lane that is left out. */
+/* The same, and 0 where `of` is `least` or below. An Intel takes 60 ns for each vector that has a result below the
+ * normal numbers, if it is 0 too; but not in a lane that is left out. */
 static inline vec_f32 vec_scale_above_f32(vec_f32 x, vec_f32 n, vec_f32 of, vec_f32 least)
 {
     return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(of, least, _CMP_NLE_UQ), x, n);
