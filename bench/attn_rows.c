@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "autograd/memory.h"
 #include "kernels/kernels.h"
 
 enum { OPERANDS = 4, Q = 0, K = 1, V = 2, SEED = 3 }; /* SEED: the gradient that comes in */
@@ -25,6 +26,7 @@ static const double short_call = 0.1, warm_up = 0.01;
  * sizes that were measured last. */
 static struct {
     void *operands[BENCH_TYPES][OPERANDS];
+    int64_t numel[BENCH_TYPES][OPERANDS]; /* of each */
     lab_graph *graph;
     const attn_row *graph_of; /* a row of the same sizes */
     lab_kv_cache *caches[MAX_SETS];
@@ -83,12 +85,12 @@ static double bytes_needed(const attn_row *row)
     return (double)lab_dtype_size(row->dtype) * (arrays * scores + 12 * operand) + sets;
 }
 
-/* Random numbers: a million different ones, then the same again. */
+/* Random numbers: a million different ones, then the same again. They lie where the library's own tensors would. */
 static void *random_memory(lab_dtype dtype, int64_t numel, uint64_t seed)
 {
     int64_t different = numel < 1 << 20 ? numel : 1 << 20;
     size_t size = lab_dtype_size(dtype), bytes = (size_t)numel * size;
-    char *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    char *memory = lab__allocate(bytes);
     if (!memory)
         return NULL;
     lab__kernel_normal(dtype == LAB_F64 ? KERNEL_F64 : KERNEL_F32, different, memory, seed, 0, 0);
@@ -122,6 +124,7 @@ bool attn_prepare(attn_table *table)
             if (!memory)
                 return false;
             shared.operands[dtype][i] = memory;
+            shared.numel[dtype][i] = largest[dtype][i];
         }
     return true;
 }
@@ -130,7 +133,7 @@ void attn_release(void)
 {
     for (int dtype = 0; dtype < BENCH_TYPES; dtype++)
         for (int i = 0; i < OPERANDS; i++)
-            free(shared.operands[dtype][i]);
+            lab__release(shared.operands[dtype][i], (size_t)shared.numel[dtype][i] * lab_dtype_size((lab_dtype)dtype));
     lab_graph_destroy(&shared.graph);
     for (int i = 0; i < MAX_SETS; i++)
         lab_kv_cache_destroy(&shared.caches[i]);

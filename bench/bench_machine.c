@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "autograd/memory.h"
 #include "kernels/gemm.h"
 #include "kernels/kernels.h"
 #include "kernels/parallel.h"
@@ -161,10 +162,10 @@ static double sample_read(void *context)
 {
     anchor *self = context;
     if (!self->memory) {
-        self->memory = aligned_alloc(4096, READ_BYTES + 4096);
+        self->memory = lab__allocate(READ_BYTES + READ_AHEAD);
         if (!self->memory)
             return -1;
-        memset(self->memory, 1, READ_BYTES + 4096);
+        memset(self->memory, 1, READ_BYTES + READ_AHEAD);
     }
     double start = bench_now();
     const uint64_t seen = bench_read_memory(self->memory, READ_BYTES);
@@ -203,7 +204,7 @@ void bench_anchors_read(bench_anchors *anchors)
     double n = GEMM_SIZE;
     anchors->clock_ghz = per_second(&clock_anchor, 1e-9);
     anchors->read_gbs = per_second(&read_anchor, 1e-9);
-    free(read_anchor.memory);
+    lab__release(read_anchor.memory, READ_BYTES + READ_AHEAD);
     read_anchor.memory = NULL;
     for (int type = 0; type < BENCH_TYPES; type++) {
         anchors->fma_gflops[type] = per_second(&peak_anchors[type], 1e-9);

@@ -6,13 +6,13 @@
 #include "train_bench.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
 
+#include "autograd/memory.h"
 #include "kernels/parallel.h"
 
 enum { COPY_LINE = 64, COPY_STREAMS = 2, COPY_AHEAD = 1024 };
@@ -28,9 +28,9 @@ static stretch reading, copying;
 
 static char *touched(void)
 {
-    char *memory = aligned_alloc(4096, memory_bytes + 4096);
+    char *memory = lab__allocate(memory_bytes + COPY_AHEAD);
     if (memory)
-        memset(memory, 1, memory_bytes + 4096);
+        memset(memory, 1, memory_bytes + COPY_AHEAD);
     return memory;
 }
 
@@ -115,8 +115,8 @@ int train_memory_cases(bench_case **cases)
 static double gigabytes(stretch *s)
 {
     const double seconds = bench_statistics_of(&s->timed).min;
-    free(s->from);
-    free(s->to);
+    lab__release(s->from, memory_bytes + COPY_AHEAD);
+    lab__release(s->to, memory_bytes + COPY_AHEAD);
     s->from = s->to = NULL;
     return seconds > 0 ? 1e-9 / seconds : 0;
 }

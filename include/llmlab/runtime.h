@@ -51,7 +51,10 @@ LAB_API int lab_get_threads(void);
  */
 LAB_API double lab_fma_peak(bool f64, double seconds);
 
-/** Where the library's memory comes from. All of it passes through here; BLAS allocates for itself. */
+/**
+ * Where the library's memory comes from. All of it passes through here; BLAS allocates for itself. The default is the
+ * C library's, which from 2 MiB on is also told that huge pages are welcome (Linux: madvise, MADV_HUGEPAGE).
+ */
 typedef struct lab_allocator {
     void *(*allocate)(size_t bytes, size_t alignment, void *ctx); /**< NULL when there is no memory */
     void (*release)(void *memory, size_t bytes, void *ctx);

@@ -2,15 +2,28 @@
 #include "memory.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "llmlab/runtime.h"
 #include "tensor_impl.h"
 
+enum { HUGE_PAGE = 2 << 20 };
+
+/* From a huge page on, memory asks for huge ones, which a system may give to those who do: a large tensor has far more
+ * pages of 4 KiB than a processor remembers where they are. It asks only for whole ones, so that none is larger than
+ * it has to be, and a system without them says no, which is as well. */
 static void *default_allocate(size_t bytes, size_t alignment, void *context)
 {
     (void)context;
     void *memory = NULL;
-    return posix_memalign(&memory, alignment, bytes) == 0 ? memory : NULL;
+    const bool huge = bytes >= HUGE_PAGE;
+    if (posix_memalign(&memory, huge ? HUGE_PAGE : alignment, bytes) != 0)
+        return NULL;
+#ifdef MADV_HUGEPAGE
+    if (huge)
+        (void)madvise(memory, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+#endif
+    return memory;
 }
 
 static void default_release(void *memory, size_t bytes, void *context)
