@@ -75,14 +75,20 @@ static double sample_peak(void *context)
     return best;
 }
 
+/* Of one matrix. */
+static size_t gemm_bytes(kernel_type type)
+{
+    return (size_t)(GEMM_SIZE * GEMM_SIZE) * (type == KERNEL_F64 ? sizeof(double) : sizeof(float));
+}
+
 /* Seconds per product. */
 static double sample_gemm(void *context)
 {
     anchor *self = context;
     int64_t n = GEMM_SIZE;
-    size_t bytes = (size_t)(n * n) * (self->type == KERNEL_F64 ? sizeof(double) : sizeof(float));
+    const size_t bytes = gemm_bytes(self->type);
     if (!self->memory) {
-        self->memory = aligned_alloc(64, 3 * bytes);
+        self->memory = lab__allocate(3 * bytes);
         if (!self->memory)
             return -1;
         lab__kernel_normal(self->type, 3 * n * n, self->memory, 1, 0, 0);
@@ -215,7 +221,7 @@ void bench_anchors_read(bench_anchors *anchors)
         double pipes = one_pipe > 0 ? round(anchors->fma_gflops[type] / one_pipe) : 0;
         anchors->pipes[type] = pipes < 1 ? 1 : pipes > MAX_PIPES ? MAX_PIPES : (int)pipes;
         anchors->of_formula[type] = one_pipe > 0 ? anchors->fma_gflops[type] / (one_pipe * anchors->pipes[type]) : 0;
-        free(gemm_anchors[type].memory);
+        lab__release(gemm_anchors[type].memory, 3 * gemm_bytes((kernel_type)type));
         gemm_anchors[type].memory = NULL;
         free(tile_anchors[type].memory);
         tile_anchors[type].memory = NULL;
