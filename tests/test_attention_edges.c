@@ -399,6 +399,83 @@ static void scores_far_apart_choose(void **state)
     }
 }
 
+/* The weight of a key whose score is `below` under the other's, whose value is 0, in heads enough for all threads: as
+ * the output of `tq` queries, and as the gradient of its value. Sums over all queries and heads. */
+static void weigh_far_key(lab_path path, lab_dtype dtype, int64_t tq, double below, double *out, double *dv)
+{
+    enum { HEADS = 16 };
+    double queries[HEADS * 40], keys[HEADS * 2], values[HEADS * 2];
+    for (int64_t i = 0; i < HEADS * tq; i++)
+        queries[i] = 1;
+    for (int64_t i = 0; i < HEADS; i++) {
+        keys[2 * i] = values[2 * i] = 0;
+        keys[2 * i + 1] = -below;
+        values[2 * i + 1] = 1;
+    }
+    lab_tensor *q = leaf_of_doubles(dtype, 4, (int64_t[]){1, HEADS, tq, 1}, queries);
+    lab_tensor *k = leaf_of_doubles(dtype, 4, (int64_t[]){1, HEADS, 2, 1}, keys);
+    lab_tensor *v = leaf_of_doubles(dtype, 4, (int64_t[]){1, HEADS, 2, 1}, values), *grad;
+    lab_graph *g = lab_graph_create(NULL);
+    lab_tensor *y = lab_attention(g, q, k, v, &(lab_attention_opts){.path = path});
+    lab_grad(g, lab_sum_all(g, y), NULL, 1, &v, &grad, NULL);
+    expect_healthy(g);
+    *out = *dv = 0;
+    for (int64_t i = 0; i < HEADS * tq; i++)
+        *out += element_of(y, i);
+    for (int64_t i = 0; i < HEADS; i++) {
+        assert_true(element_of(grad, 2 * i) == (double)tq);
+        *dv += element_of(grad, 2 * i + 1);
+    }
+    lab_graph_destroy(&g);
+    lab_tensor_destroy(&q);
+    lab_tensor_destroy(&k);
+    lab_tensor_destroy(&v);
+}
+
+/* No thread keeps a mode in which 1e-40 is none. */
+static void expect_small_numbers(void)
+{
+    enum { MANY = 1 << 20 };
+    const float small = 1e-30f;
+    lab_graph *g = lab_graph_create(NULL);
+    lab_tensor *x = lab_full(g, LAB_F32, 1, (const int64_t[]){MANY}, small);
+    lab_tensor *y = lab_mul_scalar(g, x, 1e-10);
+    expect_healthy(g);
+    const float *found = lab_tensor_data(y);
+    for (int64_t i = 0; i < MANY; i++)
+        if (!(found[i] > 0))
+            fail_msg("element %lld is %g", (long long)i, (double)found[i]);
+    lab_graph_destroy(&g);
+    volatile float own = small;
+    own *= 1e-10f;
+    assert_true(own > 0);
+}
+
+/* On the fused path: nothing lives there that would matter beside the row's largest weight, which is 1, and some
+ * processors take 200 times as long for it. */
+static void what_is_below_the_normal_numbers_is_zero_and_only_there(void **state)
+{
+    (void)state;
+    double out, dv;
+    for (int threads = 1; threads <= 4; threads += 3)
+        for (int i = 0; i < 4; i++) {
+            const lab_dtype dtype = i & 1 ? LAB_F64 : LAB_F32;
+            const double below = dtype == LAB_F32 ? 95 : 720;
+            const int64_t tq = i & 2 ? 40 : 1;
+            assert_int_equal(lab_set_threads(threads), LAB_OK);
+            weigh_far_key(LAB_PATH_COMPOSED, dtype, tq, below, &out, &dv);
+            assert_true(out > 0 && dv > 0 && out < (dtype == LAB_F32 ? FLT_MIN : DBL_MIN));
+            weigh_far_key(LAB_PATH_FUSED, dtype, tq, below, &out, &dv);
+#if defined(__SSE2__) || defined(__aarch64__)
+            assert_true(out == 0 && dv == 0);
+#endif
+            weigh_far_key(LAB_PATH_FUSED, dtype, tq, dtype == LAB_F32 ? 86 : 707, &out, &dv);
+            assert_true(out > 0 && dv > 0);
+            expect_small_numbers();
+        }
+    assert_int_equal(lab_set_threads(0), LAB_OK);
+}
+
 /* ---- Refusals --------------------------------------------------------------------------------------------------------- */
 
 typedef struct bad {
@@ -577,6 +654,7 @@ int main(void)
         cmocka_unit_test(nan_shows_in_its_row_only),
         cmocka_unit_test(large_equal_scores_weigh_a_quarter_each),
         cmocka_unit_test(scores_far_apart_choose),
+        cmocka_unit_test(what_is_below_the_normal_numbers_is_zero_and_only_there),
         cmocka_unit_test(wrong_options_are_named),
         cmocka_unit_test(numbers_must_fit_the_dtype),
         cmocka_unit_test(wrong_operands_are_named),

@@ -572,7 +572,7 @@ lab_status lab__fused_backward(lab_vjp_call *call)
     lay_out_job(&job, &at);
     const int64_t blocks = (job.p.tq + job.block - 1) / job.block;
     if (sums_over_keys(&job))
-        lab__parallel_run_within(attrs->workers, job.p.batch * job.p.heads * blocks, run_row_sums, &job);
+        lab__parallel_run_flushed(attrs->workers, job.p.batch * job.p.heads * blocks, run_row_sums, &job);
     else
         job.row_sums = NULL;
     if (has_own_sweep(&job)) {
@@ -583,7 +583,7 @@ lab_status lab__fused_backward(lab_vjp_call *call)
     const int64_t flight = job.ranges > 1 ? UNITS_IN_FLIGHT : job.units;
     for (; job.first_unit < job.units; job.first_unit += flight) {
         const int64_t left = job.units - job.first_unit, units = left < flight ? left : flight;
-        lab__parallel_run_within(attrs->workers, units * job.ranges, run_piece, &job);
+        lab__parallel_run_flushed(attrs->workers, units * job.ranges, run_piece, &job);
         if (job.ranges > 1 && call->places[IN_Q].tensor)
             lab__parallel_run(units * job.p.group, join_ranges, &job);
     }

@@ -196,6 +196,6 @@ void lab__fused_bias_backward(const lab_vjp_call *call, const fused_problem *p, 
     lay_out(&job, &end);
     job.memory = scratch;
     job.memory_each = (size_t)end;
-    lab__parallel_run_within(p->attrs->workers, job.batches * job.heads * job.query_tiles * job.key_tiles, run_piece,
-                             &job);
+    lab__parallel_run_flushed(p->attrs->workers, job.batches * job.heads * job.query_tiles * job.key_tiles, run_piece,
+                              &job);
 }

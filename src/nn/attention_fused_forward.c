@@ -369,7 +369,7 @@ lab_status lab__fused_forward(lab_op_call *call)
             job.blocks_before[b] + (lab__fused_sequence(p, b).tq + p->query_block - 1) / p->query_block;
     for (int64_t i = 0; job.stats && i < row_count(p); i++)
         lab__stats_row_begin(&job.stats[i]);
-    lab__parallel_run_within(p->attrs->workers, job.blocks_before[p->batch] * p->heads, run_piece, &job);
+    lab__parallel_run_flushed(p->attrs->workers, job.blocks_before[p->batch] * p->heads, run_piece, &job);
     if (job.stats)
         gather_stats(&job);
     return LAB_OK;

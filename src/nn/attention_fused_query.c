@@ -199,5 +199,5 @@ void lab__fused_one_query(const fused_problem *p, lab_tensor *const *out, char *
     char *end = NULL;
     lay_out(p, &end);
     job.memory_each = (size_t)end;
-    lab__parallel_run_within(p->attrs->workers, p->batch * p->kv_heads, run_piece, &job);
+    lab__parallel_run_flushed(p->attrs->workers, p->batch * p->kv_heads, run_piece, &job);
 }
