@@ -299,6 +299,28 @@ static void without_a_gradient_nothing_moves(void **state)
     lab_tensor_destroy(&p);
 }
 
+/* Of a token that is never seen again: 0.9 of the smallest number is rounded back to it, for ever. */
+static void a_moment_fades_to_nothing(void **state)
+{
+    (void)state;
+    lab_optimizer *optimizer = optimizer_of((lab_optimizer_config){.rule = LAB_ADAM, .rate = 0.1});
+    lab_tensor *p = leaf_of_doubles(LAB_F32, 1, (int64_t[]){2}, (double[]){2, 2});
+    assert_int_equal(lab_tensor_require_grad(p, true), LAB_OK);
+    give_gradient(p, (double[]){1, -1});
+    step_once(optimizer, "p", p);
+    give_gradient(p, (double[]){0, 0});
+    for (int i = 0; i < 800; i++)
+        step_once(optimizer, "p", p);
+    assert_true(element_of(state_named(optimizer, "exp_avg.p"), 0) > 0);
+    for (int i = 0; i < 1200; i++)
+        step_once(optimizer, "p", p);
+#if defined(__SSE2__) || defined(__aarch64__)
+    expect_all("exp_avg", state_named(optimizer, "exp_avg.p"), 0);
+#endif
+    lab_optimizer_destroy(&optimizer);
+    lab_tensor_destroy(&p);
+}
+
 /* ---- Refusals ---------------------------------------------------------------------------------------------------- */
 
 static void configs_that_make_no_sense_are_refused(void **state)
@@ -509,6 +531,7 @@ int main(void)
         cmocka_unit_test(groups_have_rates_and_decays_of_their_own),
         cmocka_unit_test(the_rate_may_change_between_steps),
         cmocka_unit_test(without_a_gradient_nothing_moves),
+        cmocka_unit_test(a_moment_fades_to_nothing),
         cmocka_unit_test(configs_that_make_no_sense_are_refused),
         cmocka_unit_test(odd_parameters_are_parameters),
         cmocka_unit_test(steps_that_cannot_be_meant_are_refused),

@@ -64,6 +64,7 @@ void lab__optim_pass(lab_tensor *p, const lab_tensor *gradient, lab_tensor *m, l
               .gradient = gradient->data,
               .m = m ? m->data : NULL,
               .v = v ? v->data : NULL};
-    lab__parallel_run((p->numel + OPTIM_PIECE - 1) / OPTIM_PIECE, run_piece, &x);
+    /* A moment whose gradients have stayed away fades below the normal numbers, and would stay there. */
+    lab__parallel_run_flushed(PARALLEL_MAX_THREADS, (p->numel + OPTIM_PIECE - 1) / OPTIM_PIECE, run_piece, &x);
     lab_tensor_touch(p);
 }
