@@ -318,6 +318,12 @@ static void a_moment_fades_to_nothing(void **state)
     expect_all("exp_avg", state_named(optimizer, "exp_avg.p"), 0);
 #endif
     lab_optimizer_destroy(&optimizer);
+    optimizer = optimizer_of((lab_optimizer_config){.rule = LAB_LION, .rate = 0.125}); /* the smallest has a sign */
+    give_gradient(p, (double[]){1e-40, -1e-40});
+    const double before[] = {element_of(p, 0), element_of(p, 1)};
+    step_once(optimizer, "p", p);
+    expect_close("p", p, (double[]){before[0] - 0.125, before[1] + 0.125}, 2, 1e-6);
+    lab_optimizer_destroy(&optimizer);
     lab_tensor_destroy(&p);
 }
 

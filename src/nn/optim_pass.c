@@ -64,7 +64,12 @@ void lab__optim_pass(lab_tensor *p, const lab_tensor *gradient, lab_tensor *m, l
               .gradient = gradient->data,
               .m = m ? m->data : NULL,
               .v = v ? v->data : NULL};
-    /* A moment whose gradients have stayed away fades below the normal numbers, and would stay there. */
-    lab__parallel_run_flushed(PARALLEL_MAX_THREADS, (p->numel + OPTIM_PIECE - 1) / OPTIM_PIECE, run_piece, &x);
+    const int64_t pieces = (p->numel + OPTIM_PIECE - 1) / OPTIM_PIECE;
+    /* A moment whose gradients stay away fades below the normal numbers, and would stay there. But the smallest number
+     * has a sign. */
+    if (rule == KERNEL_SIGN || rule == KERNEL_SIGN_MOMENTUM || rule == KERNEL_LION)
+        lab__parallel_run(pieces, run_piece, &x);
+    else
+        lab__parallel_run_flushed(PARALLEL_MAX_THREADS, pieces, run_piece, &x);
     lab_tensor_touch(p);
 }
