@@ -59,8 +59,10 @@ static void FN(matvec)(int64_t m, int64_t k, const void *matrix, int64_t a_row, 
         if (done < k)
             FN(tile)
         (LANES, 1, k - done, row + done, a_row * apart, 1, x + done * x_step, x_step, y + i * y_step, y_step * apart,
-         true);
+         KERNEL_SUM_GOES_ON);
     }
     if (left > 0)
-        FN(tile)(left, 1, k, a + (m - left) * a_row, a_row, 1, x, x_step, y + (m - left) * y_step, y_step, add);
+        FN(tile)
+        (left, 1, k, a + (m - left) * a_row, a_row, 1, x, x_step, y + (m - left) * y_step, y_step,
+         add ? KERNEL_SUM_GOES_ON : KERNEL_SUM_NEW);
 }
