@@ -234,7 +234,7 @@ ALWAYS_INLINE vec FN(join_normal)(vec part, vec power)
 
 ALWAYS_INLINE vec FN(join_below)(vec part, vec power, vec x)
 {
-    return FN(vec_scale_above)(FN(whole_part)(part), power, x, FN(broadcast)(FN(exp_low)));
+    return FN(vec_scale_above)(FN(whole_part)(part), power, x, FN(broadcast)(EXP_ZERO));
 }
 
 ALWAYS_INLINE vec FN(join_normal)(vec part, vec power)

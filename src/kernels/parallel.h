@@ -23,9 +23,6 @@ void lab__parallel_run(int64_t pieces, parallel_fn fn, void *context);
 /* The same with at most so many workers, 0 <= worker < `workers`: for scratch memory that was taken before. */
 void lab__parallel_run_within(int workers, int64_t pieces, parallel_fn fn, void *context);
 
-/* The same, and numbers below the normal ones count as 0 in every piece. (denormals.c) */
-void lab__parallel_run_flushed(int workers, int64_t pieces, parallel_fn fn, void *context);
-
 /* How many workers a run may have at most (caller included): lab_set_threads, else LAB_NUM_THREADS, else the
  * processors this process may run on. */
 int lab__parallel_threads(void);

@@ -18,6 +18,7 @@
 #define LAB_NN_ATTENTION_FUSED_H
 
 #include "attention_impl.h"
+#include "kernels/denormals.h"
 #include "kernels/kernels.h"
 #include "kernels/parallel.h"
 

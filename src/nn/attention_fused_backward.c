@@ -442,11 +442,13 @@ static void work_on_block(backward_piece *piece, int64_t head, int64_t first, he
     }
     lowest = lowest / job->key_tile * job->key_tile;
     memset(piece->dq, 0, (size_t)(p->d * b->count * p->width) * p->size);
+    const uint32_t mode = lab__flush_begin();
     for (int64_t tile = lowest > piece->first_key ? lowest : piece->first_key; tile < end && tile < piece->stop_key;
          tile += job->key_tile) {
         const int64_t stop = piece->stop_key - tile;
         work_on_tile(piece, tile, stop < job->key_tile ? stop : job->key_tile, sums);
     }
+    lab__flush_end(mode);
     for (int i = 0; i < b->count; i++) {
         if (is_summed_here(job, IN_SCALE))
             add_to_scale(piece, i, sums);
@@ -506,7 +508,9 @@ static void run_row_sums(void *context, int64_t index, int worker)
         return;
     const int64_t left = b->sequence.tq - first;
     lab__fused_block_begin(b, index / blocks % p->heads, first, left < job->block ? left : job->block);
+    const uint32_t mode = lab__flush_begin();
     lab__fused_row_sums(b, job->row_sums);
+    lab__flush_end(mode);
 }
 
 /* One head's dq from its ranges, in their order. */
@@ -572,7 +576,7 @@ lab_status lab__fused_backward(lab_vjp_call *call)
     lay_out_job(&job, &at);
     const int64_t blocks = (job.p.tq + job.block - 1) / job.block;
     if (sums_over_keys(&job))
-        lab__parallel_run_flushed(attrs->workers, job.p.batch * job.p.heads * blocks, run_row_sums, &job);
+        lab__parallel_run_within(attrs->workers, job.p.batch * job.p.heads * blocks, run_row_sums, &job);
     else
         job.row_sums = NULL;
     if (has_own_sweep(&job)) {
@@ -583,7 +587,7 @@ lab_status lab__fused_backward(lab_vjp_call *call)
     const int64_t flight = job.ranges > 1 ? UNITS_IN_FLIGHT : job.units;
     for (; job.first_unit < job.units; job.first_unit += flight) {
         const int64_t left = job.units - job.first_unit, units = left < flight ? left : flight;
-        lab__parallel_run_flushed(attrs->workers, units * job.ranges, run_piece, &job);
+        lab__parallel_run_within(attrs->workers, units * job.ranges, run_piece, &job);
         if (job.ranges > 1 && call->places[IN_Q].tensor)
             lab__parallel_run(units * job.p.group, join_ranges, &job);
     }

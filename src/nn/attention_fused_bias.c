@@ -114,8 +114,10 @@ static void add_head(bias_piece *piece, int64_t head)
         lab__fused_block_begin(&piece->block, head, first, left < block ? left : block);
         if (!piece->job->key_axis)
             add_rows(piece);
+        const uint32_t mode = lab__flush_begin();
         for (int64_t tile = piece->first_key; piece->job->key_axis && tile < piece->stop_key; tile += KEYS)
             add_tile(piece, tile);
+        lab__flush_end(mode);
     }
 }
 
@@ -196,6 +198,6 @@ void lab__fused_bias_backward(const lab_vjp_call *call, const fused_problem *p, 
     lay_out(&job, &end);
     job.memory = scratch;
     job.memory_each = (size_t)end;
-    lab__parallel_run_flushed(p->attrs->workers, job.batches * job.heads * job.query_tiles * job.key_tiles, run_piece,
-                              &job);
+    lab__parallel_run_within(p->attrs->workers, job.batches * job.heads * job.query_tiles * job.key_tiles, run_piece,
+                             &job);
 }

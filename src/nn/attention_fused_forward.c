@@ -300,6 +300,7 @@ static void attend_block(forward_block *b)
         lowest = b->panels[i].lowest < lowest ? b->panels[i].lowest : lowest;
         end = b->panels[i].end > end ? b->panels[i].end : end;
     }
+    const uint32_t mode = lab__flush_begin();
     for (b->key = lowest / p->key_tile * p->key_tile; b->key < end; b->key += p->key_tile) {
         b->values_finite = -1;
         look_ahead(b, end);
@@ -312,6 +313,7 @@ static void attend_block(forward_block *b)
                 attend(b, i, first, stop - first);
         }
     }
+    lab__flush_end(mode);
     for (int i = 0; i < b->count; i++)
         finish(b, i);
 }
@@ -369,7 +371,7 @@ lab_status lab__fused_forward(lab_op_call *call)
             job.blocks_before[b] + (lab__fused_sequence(p, b).tq + p->query_block - 1) / p->query_block;
     for (int64_t i = 0; job.stats && i < row_count(p); i++)
         lab__stats_row_begin(&job.stats[i]);
-    lab__parallel_run_flushed(p->attrs->workers, job.blocks_before[p->batch] * p->heads, run_piece, &job);
+    lab__parallel_run_within(p->attrs->workers, job.blocks_before[p->batch] * p->heads, run_piece, &job);
     if (job.stats)
         gather_stats(&job);
     return LAB_OK;

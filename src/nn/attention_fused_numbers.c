@@ -274,5 +274,5 @@ void lab__fused_numbers(const lab_vjp_call *call, const fused_problem *p, head_s
     job.sums = sums;
     job.memory = memory;
     job.memory_each = memory_each;
-    lab__parallel_run_flushed(p->attrs->workers, p->batch * p->heads * job.blocks, run_piece, &job);
+    lab__parallel_run_within(p->attrs->workers, p->batch * p->heads * job.blocks, run_piece, &job);
 }

@@ -185,10 +185,12 @@ static void run_piece(void *context, int64_t piece, int worker)
     }
     memset(m.outputs, 0, (size_t)(p->group * p->dv) * p->size);
     lab__fused_keys_of(p, &s, 0, &first, &stop);
+    const uint32_t mode = lab__flush_begin();
     for (int64_t tile = first / p->key_tile * p->key_tile; tile < stop; tile += p->key_tile) {
         const int64_t from = first > tile ? first : tile, end = stop < tile + p->key_tile ? stop : tile + p->key_tile;
         attend_tile(p, &m, &s, kv_head, from, end - from);
     }
+    lab__flush_end(mode);
     for (int64_t i = 0; i < p->group; i++)
         finish_row(job, &m, &s, kv_head * p->group + i, i);
 }
@@ -199,5 +201,5 @@ void lab__fused_one_query(const fused_problem *p, lab_tensor *const *out, char *
     char *end = NULL;
     lay_out(p, &end);
     job.memory_each = (size_t)end;
-    lab__parallel_run_flushed(p->attrs->workers, p->batch * p->kv_heads, run_piece, &job);
+    lab__parallel_run_within(p->attrs->workers, p->batch * p->kv_heads, run_piece, &job);
 }

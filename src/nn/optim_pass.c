@@ -64,12 +64,6 @@ void lab__optim_pass(lab_tensor *p, const lab_tensor *gradient, lab_tensor *m, l
               .gradient = gradient->data,
               .m = m ? m->data : NULL,
               .v = v ? v->data : NULL};
-    const int64_t pieces = (p->numel + OPTIM_PIECE - 1) / OPTIM_PIECE;
-    /* A moment whose gradients stay away fades below the normal numbers, and would stay there. But the smallest number
-     * has a sign. */
-    if (rule == KERNEL_SIGN || rule == KERNEL_SIGN_MOMENTUM || rule == KERNEL_LION)
-        lab__parallel_run(pieces, run_piece, &x);
-    else
-        lab__parallel_run_flushed(PARALLEL_MAX_THREADS, pieces, run_piece, &x);
+    lab__parallel_run((p->numel + OPTIM_PIECE - 1) / OPTIM_PIECE, run_piece, &x);
     lab_tensor_touch(p);
 }
