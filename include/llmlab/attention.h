@@ -101,8 +101,8 @@ typedef struct lab_attention_opts {
  * gives 0, and takes no gradient; with LAB_EMPTY_NAN and _UNIFORM a backward through the result is LAB_ERR_UNSUPPORTED.
  * A score of -inf forbids its key, whatever made it; a NaN, or +inf, on an allowed key gives NaN in that row alone. The
  * composed path selects scores, but multiplies v by zeros where a key is forbidden, so it needs finite v there (and
- * finite q and k for their gradients). On the fused path what is below the normal numbers, 1.2e-38 in float32 and
- * 2.2e-308 in float64, counts as 0.
+ * finite q and k for their gradients). On the fused path weights and sums below the normal numbers, 1.2e-38
+ * in float32 and 2.2e-308 in float64, are 0 where a processor is slow with such (x86-64).
  * Errors: as above; LAB_ERR_UNSUPPORTED also for lse, probs and stats inside a checkpoint.
  * Source: Vaswani et al. 2017, eq. 1; the order of what is optional is in docs/attention-mathematics.md.
  */

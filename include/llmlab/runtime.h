@@ -53,7 +53,7 @@ LAB_API double lab_fma_peak(bool f64, double seconds);
 
 /**
  * Where the library's memory comes from. All of it passes through here; BLAS allocates for itself. The default is the
- * C library's, which from 2 MiB on is also told that huge pages are welcome (Linux: madvise, MADV_HUGEPAGE).
+ * C library's; from 2 MiB on blocks begin at a multiple of that and ask for huge pages (Linux: madvise, MADV_HUGEPAGE).
  */
 typedef struct lab_allocator {
     void *(*allocate)(size_t bytes, size_t alignment, void *ctx); /**< NULL when there is no memory */
