@@ -9,11 +9,12 @@
 
 enum { HUGE_PAGE = 2 << 20 };
 
-/* From a huge page on, memory begins with one and asks for them, which a system may give to those who do: a large tensor
- * has far more pages of 4 KiB than a processor remembers where they are. Where it does not begin with one, little is
- * gained (1 % for 4). A rest that is less than a huge page stays in small ones, and a system without them says no, which
- * is as well. What it costs: 2 MiB of addresses for each block, up to as much memory where a chunk is not used to its
- * end, and that up to 32 MiB malloc would have kept what now goes back to the system, 0.1 to 0.4 ms to take anew. */
+/* From a huge page on, memory begins with one and asks for them, which a system may give to those who do: a large
+ * tensor has far more pages of 4 KiB than a processor remembers where they are. Where it does not begin with one,
+ * little is gained (1 % for 4). A rest that is less than a huge page stays in small ones, and a system without them
+ * says no, which is as well. What it costs: 2 MiB of addresses for each block, up to as much memory where a chunk is
+ * not used to its end, and that up to 32 MiB malloc would have kept what now goes back to the system, 0.1 to 0.4 ms to
+ * take anew. */
 static void *default_allocate(size_t bytes, size_t alignment, void *context)
 {
     (void)context;
