@@ -28,8 +28,8 @@
  *
  * Parameters are f32 or f64, of any shape and strides; a parameter without a gradient is left as it is, its state too.
  * The arithmetic is of the parameter's type, factors (a rate over a bias correction, ...) are worked out in double. The
- * bits do not depend on the number of threads or on strides. A moment m whose gradient is 0 becomes 0 when it falls below
- * the type's normal numbers, but not where a rule goes by its sign.
+ * bits do not depend on the number of threads or on strides. A moment m whose gradient is 0 becomes 0 when it falls
+ * below the type's normal numbers, but not where a rule goes by its sign.
  */
 #ifndef LLMLAB_OPTIM_H
 #define LLMLAB_OPTIM_H
