@@ -61,8 +61,7 @@ static void FN(matvec)(int64_t m, int64_t k, const void *matrix, int64_t a_row, 
         (LANES, 1, k - done, row + done, a_row * apart, 1, x + done * x_step, x_step, y + i * y_step, y_step * apart,
          KERNEL_SUM_GOES_ON);
     }
+    const kernel_sum sum = add ? KERNEL_SUM_GOES_ON : KERNEL_SUM_NEW;
     if (left > 0)
-        FN(tile)
-        (left, 1, k, a + (m - left) * a_row, a_row, 1, x, x_step, y + (m - left) * y_step, y_step,
-         add ? KERNEL_SUM_GOES_ON : KERNEL_SUM_NEW);
+        FN(tile)(left, 1, k, a + (m - left) * a_row, a_row, 1, x, x_step, y + (m - left) * y_step, y_step, sum);
 }
