@@ -8,7 +8,6 @@
  */
 #include "attn_bench.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "autograd/memory.h"
